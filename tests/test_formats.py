@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from builders import save_lines
 from format_contents import CONTENTS
 from format_files import DOCUMENTS, ENTITIES, FOLDERS, filled, save, zipped
 
@@ -158,6 +159,24 @@ def test_a_folder_has_the_files_of_a_format_and_equal_items_are_one(tmp_path: Pa
     assert twice.notes[f"duplicate {kind} dropped"] == len(once)
 
 
+def test_metadata_of_equal_items_that_are_lost_are_counted(tmp_path: Path) -> None:
+    lines = [
+        {"id": "d", "text": "flu", "mentions": [{"spans": [[0, 3]], "by": by}], "year": y}
+        for by, y in ("a1", "a2", "b1")
+    ]
+    corpus = read_documents(save_lines(tmp_path / "a.jsonl", *lines, lines[0]))
+    assert corpus.notes == {
+        "duplicate documents dropped": 3,
+        "duplicate documents whose other metadata were dropped": 2,
+    }
+    kb = read_knowledge_base(save_lines(tmp_path / "kb.csv", "id,name,year", "D1,flu,1", "D1,flu,2"))
+    assert kb.notes == {"duplicate entities dropped": 1, "duplicate entities whose other metadata were dropped": 1}
+    rows = save_lines(tmp_path / "docs.csv", "document_id,text,year,owner", "d,flu,1,", "d,,2,us", "d,,2,us")
+    corpus = read_documents(rows)
+    assert corpus.notes == {"values of a document's metadata replaced by a later row": 1}
+    assert corpus[0].metadata == {"year": "2", "owner": "us"}
+
+
 def test_several_inputs_and_patterns_are_one_corpus(tmp_path: Path) -> None:
     for number, extra in enumerate(("", '{"id": "0", "text": "cold"}', '{"id": "3", "text": "flu"}\nbroken')):
         (tmp_path / f"{number}.jsonl").write_text(f'{{"id": "{number}", "text": "flu"}}\n{extra}\n')
@@ -224,6 +243,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, name: st
         ({"a.dat": "document_id\ttext\nd\tflu"}, "tsv"),
         ({"a.txt": "id, text and so on. {"}, "text"),
         ({"a.txt": "Flu.", "b.csv": "id,text\nx,flu\n", "c.txt": "Cold."}, "text, like 2 of 3 files"),
+        ({"a.txt": "The B-cell\nand vitamin O.\n"}, "text"),
     ],
 )
 def test_a_format_is_guessed_from_names_and_contents(tmp_path: Path, files: dict[str, str], guessed: str) -> None:
@@ -232,6 +252,7 @@ def test_a_format_is_guessed_from_names_and_contents(tmp_path: Path, files: dict
     assert announced == [guessed]
 
 
+TAGGED = "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\nPeter NNP B-NP B-PER\n"
 FORMAT = '<?xml version="1.0"?><Document doc_name="1"></Document>'
 
 
@@ -244,7 +265,13 @@ FORMAT = '<?xml version="1.0"?><Document doc_name="1"></Document>'
         )),
         ("X_corpus.dat", {"X_corpus.dat": "36_1ecb\t0\t3\tPerry\n"}, "expected a folder, or a file that ends in"),
         ("a.dat", {"a.dat": "flu"}, r"a\.dat: the format cannot be guessed from the name and the cont.*; formats: b"),
+        ("a.dat", {"a.dat": "flu, cold"}, r"give it \(--format, --kb-format\), perhaps csv or text; formats"),
         ("a.dat", {"a.dat": " \n"}, r"a\.dat: the file is empty$"),
+        *((name, {name: words}, f"no column TOKEN .*the format was guessed as hipe, or else {second}; give it")
+          for words in (TAGGED, TAGGED.replace(" ", "\t"), TAGGED.replace("O\n", "O\t-\n"))
+          for name, second in (("a.txt", "text"), ("a.csv", "csv"), ("a.conll", "conll"))),
+        ("a.tsv", {"a.tsv": "name\tyear\nflu\t2\n"}, "no column is id .* guessed as tsv, or else text"),
+        ("a.json", {"a.json": '{"text": 5}'}, "needs the key 'id'; the format was guessed as jsonl, or else bioc"),
         ("a.xlsx", {"a.xlsx": "PK\3\4"}, r"a\.xlsx: this is a zip archive or a spreadsheet"),
         ("b.dat", {}, "no such file or folder; check the path"),
     ],

@@ -327,6 +327,7 @@ MALFORMED: list[tuple[str, str, str, str]] = [
          r"line 2: the quotes of a cell do not match \(.*\); write each quote inside a cell twice"),
         ('id,name\nD1,flu\nD2,"cold\n', "line 3: the quotes of a cell do not match"),
         ("id,name,name\n", "line 1: two columns are named 'name'; rename one"),
+        ('# x\nid,name\nD1,"flu\nD2,cold\nD3,x"\n', "line 3: the column 'name' has cells of a whole row in one cell"),
         ("name,aliases\nflu,\n",
          "line 1: no column is id or document_id; the columns are 'name, aliases'; rename one, or read"),
     )),

@@ -137,6 +137,49 @@ def test_a_header_of_tsv_is_passed_over_on_the_first_line_alone(tmp_path: Path, 
     assert kb["id"].name == '"A" blood "group"'  # quotes that do not match are kept
 
 
+def test_rows_of_a_tsv_do_not_vanish_into_a_quoted_cell(tmp_path: Path) -> None:
+    names = ['"hill', "fen", 'mere"', "mor"]
+    for header in (["id\tname\tyear"], []):
+        lines = [f"D{n}\t{name}" + "\t7" * len(header) for n, name in enumerate(names)]
+        kb = read_entities(save_lines(tmp_path / "kb.tsv", *header, *lines))
+        assert [entity.name for entity in kb] == names
+    kb = read_entities(save_lines(tmp_path / "kb.tsv", "id\tname\taliases", 'D1\t"hill\tfen"', "D2\tmere\t"))
+    assert [(entity.name, entity.aliases) for entity in kb] == [('"hill', ('fen"',)), ("mere", ())]
+    rows = [
+        f"d1\tthe fen and the hill\t{start}\t{end}\t{kind}"
+        for start, end, kind in ((4, 7, '"x'), (8, 11, "y"), (16, 20, 'z"'))
+    ]
+    corpus = read_documents(save_lines(tmp_path / "docs.tsv", "document_id\ttext\tstart\tend\ttype", *rows))
+    assert [mention.type for mention in corpus.mentions] == ['"x', "y", 'z"']
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_lines_in_a_text_are_no_rows(tmp_path: Path, kind: str) -> None:
+    for text in ("a\nb, c", "a, b\nc, d", "a\n\nb"):
+        pd.DataFrame({"id": ["d"], "text": [text]}).to_csv(
+            tmp_path / f"t.{kind}", sep="," if kind == "csv" else "\t", index=False
+        )
+        assert [one.text for one in read_documents(tmp_path / f"t.{kind}")] == [text]
+    kb = read_entities(save_lines(tmp_path / "kb.csv", "id,name,definition", 'D1,flu,"A fever\nof, the, mere"'), "csv")
+    assert kb["D1"].definition == "A fever\nof, the, mere"
+
+
+def test_columns_without_names_are_kept_and_names_may_stand_in_comments(tmp_path: Path) -> None:
+    for lines in ((",name,,id", "0,flu,x,D1", "1,cold,,D2"), (",name,,id", "0,flu,x,D1", '1,cold,"",D2', '" ",,,')):
+        first, second = read_entities(save_lines(tmp_path / "kb.csv", *lines), "csv")
+        assert (first.metadata, second.metadata) == ({"column 1": "0", "column 3": "x"}, {"column 1": "1"})
+    above = ("#", "# Made, on Monday", "# Fields:", "# DiseaseName,DiseaseID,AltDiseaseIDs,ParentIDs,Synonyms", "#")
+    kb = arbo.read_knowledge_base(save_lines(tmp_path / "c.csv", *above, 'flu,MESH:D1,OMIM:1|DO:2,,"grippe|flu, the"'))
+    assert kb["DO:2"] == arbo.Entity("MESH:D1", "flu", ("grippe", "flu, the"), alternative_ids=("OMIM:1", "DO:2"))
+    with pytest.raises(DataError, match=r"c\.csv, line 6, 'MESH:D1': an entity needs the key 'name'"):
+        read_entities(save_lines(tmp_path / "c.csv", *above, ",MESH:D1"), "csv")
+    for header in (["#id,name"], ["# ID,name"], ["# By me, 2020", "id,name"], ["# id,x", "#", "id,name"]):
+        assert [*read_entities(save_lines(tmp_path / "kb.csv", *header, "#,flu"), "csv").columns("id", "name")] == [
+            ("#", "flu")
+        ]
+    assert read_entities(save_lines(tmp_path / "kb.tsv", "#1\tflu", "#2\tcold"))["#1"].name == "flu"
+
+
 @pytest.mark.parametrize(("kind", "delimiter"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
 def test_columns_may_have_other_names(tmp_path: Path, kind: str, delimiter: str) -> None:
     lines = [["Code", "label", "other names", "owner"], ["D1", "flu", "grippe|influenza", "us"]]

@@ -30,7 +30,7 @@ BUDGETS = {
     "arbo/edges": 870,  # 1,200 with resolving
     "arbo/encoders": 3000,  # 2,700
     "arbo/explore": 945,  # 1,400 with serve; the page is one, what is left are services that are promised
-    "arbo/formats": 3615,  # 3,300 before quotes, braces, comments and guesses that fail
+    "arbo/formats": 3650,  # 3,300 before quotes, braces, comments and guesses that fail
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1790,  # 1,400 with the linker
     "arbo/pipeline": 575,

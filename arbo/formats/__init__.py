@@ -42,6 +42,8 @@ Inputs = PathLike | Iterable[PathLike]
 
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 _PARQUET = r"\A.*\nPAR1"
+_TAGGED = r"(?>[^\n]{0,300}[\t ](?:O|[BI]-\w+)(?:\t[^\n]{0,300})?\r?\n)"
+"""A line of a word with the tag of a named entity, and perhaps a link."""
 _JSON_WITH = r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*'
 
 DOCUMENT_FORMATS: Mapping[str, str] = {
@@ -52,7 +54,7 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     "ecbplus-events": r"(?!)",  # never guessed: the same files
     "conll": r"^#begin document",
     "pubtator": r"\A.*\n\s*+[^|\t\n]+\|t\|",
-    "hipe": r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b",
+    "hipe": rf"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b|^(?=[^\n]{{0,300}}[\t ]B-){_TAGGED}{_TAGGED}",
     "gsc": r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$",
     "bioc": r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|" + _JSON_WITH + r'"passages"\s*:\s*\[',
     "pubannotation": _JSON_WITH + r'"(denotations|sourcedb)"\s*:',
@@ -82,10 +84,22 @@ KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
     "tsv": r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",
 }
 """The formats of knowledge bases; for the patterns see `DOCUMENT_FORMATS`."""
+_RESEMBLE: Mapping[str, str] = {
+    "conll": r"\A.*conll.*\n",
+    "skos": r"\A.*\n\s*<",
+    "jsonl": r"\A.*\n\s*[\[{]",
+    "bioc": r"\A.*\n\s*[\[{<]",
+    "medic": r"\A.*\n.*\|",
+    "tsv": r"\A.*\n.*\t",
+    "csv": r"\A.*\n.*[,;]",
+    "text": r"",
+}
+"""Weaker patterns, for errors alone."""
 WRITERS: tuple[str, ...] = get_args(ExportFormat)
 _MODULES = {"clusters": "jsonl", "csv": "table", "ecbplus-events": "ecbplus", "parquet": "table", "tsv": "table"}
 """The modules of formats, if they do not have the names of these."""
 TABLES = ("csv", "tsv")
+_FIRST_LINES = 3
 _BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 
 
@@ -137,12 +151,8 @@ def read_documents(
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """
-    name, paths, read, notes = _opened(path, format, "documents", announce_format)
-    corpus: data.Corpus = read(paths, on_error=on_error)
-    if not corpus:
-        raise DataError(
-            f"no documents in the format {name}; check the file and the format (--format)", file=str(paths[0])
-        )
+    _, read, notes = _opened(path, format, "documents", announce_format)
+    corpus: data.Corpus = read(on_error=on_error)
     corpus.notes.update(notes)
     if types is None:
         return corpus
@@ -180,7 +190,7 @@ def read_knowledge_base(
     or ``"ST21pv"``, and includes the types below it, see `arbo.formats.umls`. A knowledge base without entities is a
     `DataError`, even with `on_error="skip"`.
     """
-    name, paths, read, notes = _opened(path, format, "entities", announce_format)
+    name, read, notes = _opened(path, format, "entities", announce_format)
     if columns:
         if name not in ("csv", "tsv") or (unknown := columns.keys() - ENTITY_KEYS):
             wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
@@ -188,12 +198,7 @@ def read_knowledge_base(
         read = partial(read, columns=columns)
     if types is not None and name == "umls":
         read, types = partial(read, types=types), None
-    kb: data.KnowledgeBase = read(paths, on_error=on_error)
-    if not len(kb):
-        lost = "".join(f"; {what}: {count:,}" for what, count in kb.notes.items())
-        raise DataError(
-            f"no entities in the format {name}{lost}; check the file and the format (--kb-format)", file=str(paths[0])
-        )
+    kb: data.KnowledgeBase = read(on_error=on_error)
     kb = kb if types is None else kb.of_types(types)
     kb.notes.update(notes)
     if isinstance(path, (str, os.PathLike)) and os.path.exists(path):
@@ -201,18 +206,42 @@ def read_knowledge_base(
     return kb
 
 
+def _resembling(sample: str, formats: Mapping[str, str]) -> list[str]:
+    """Return two or more formats that a sample resembles, the likeliest first."""
+    like = [name for name, looks in _RESEMBLE.items() if re.search(looks, sample, re.M)]
+    return [name for name in dict.fromkeys((*like, "jsonl", "csv")) if name in formats]
+
+
 def _opened(
     path: Inputs, name: str | None, what: _Items, announce_format: Callable[[str], object]
-) -> tuple[str, list[Path], Callable[..., Any], dict[str, int]]:
-    """Return the format, the paths, the reader, and notes."""
+) -> tuple[str, Callable[..., Any], dict[str, int]]:
+    """Return the format, a function of options that reads the paths, and notes."""
     formats = DOCUMENT_FORMATS if what == "documents" else KNOWLEDGE_BASE_FORMATS
     if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
-    paths = [Path(one) for one in expanded(path)]
+    paths, advice = [Path(one) for one in expanded(path)], ""
     if name is None:
-        name = _guessed(paths, formats, announce_format)
+        name, other = _guessed(paths, formats, announce_format)
+        advice = f"the format was guessed as {name}, or else {other}; give it (--format, --kb-format) if it is another"
     read, suffixes = _reader(name.lower(), what)
-    return name.lower(), paths, read, _left_out(paths, suffixes)
+    return name.lower(), partial(_whole, read, paths, what, name.lower(), advice), _left_out(paths, suffixes)
+
+
+def _whole(read: Callable[..., Any], paths: list[Path], what: _Items, name: str, advice: str, **options: Any) -> Any:
+    """Return what is read; raise DataError for nothing, and with advice for an error in the first lines of a file."""
+    try:
+        items = read(paths, **options)
+        if not len(items):
+            lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
+            option = "--format" if what == "documents" else "--kb-format"
+            problem = f"no {what} in the format {name}{lost}; check the file and the format ({option})"
+            raise DataError(problem, file=str(paths[0]))
+        return items
+    except DataError as error:
+        if not advice or (error.line or 1) > _FIRST_LINES:
+            raise
+        problem = f"{error.problem}; {advice}"
+        raise DataError(problem, file=error.file, line=error.line, id=error.id) from error.__cause__
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
@@ -241,8 +270,10 @@ def expanded(path: Inputs) -> list[PathLike]:
     return paths
 
 
-def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Callable[[str], object]) -> str:
-    """Return the first format whose pattern fits one of the first 20 files, and announce it.
+def _guessed(
+    paths: list[Path], formats: Mapping[str, str], announce_format: Callable[[str], object]
+) -> tuple[str, str]:
+    """Return the first format whose pattern fits one of the first 20 files, announce it, and return the next likely.
 
     Of the formats whose files often lie beside other files, choose that of most files.
     """
@@ -250,9 +281,11 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
     shown = list(islice((file for file in chain.from_iterable(inside) if not file.name.startswith(".")), 20))
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     like: defaultdict[str, list[str]] = defaultdict(list)
+    second: dict[str, str] = {}
     for file, sample in zip(shown, samples, strict=True):
-        if name := next((name for name, looks in formats.items() if re.search(looks, sample, re.M)), None):
-            like[name].append(file.name)
+        if fitting := [name for name, looks in formats.items() if re.search(looks, sample, re.M)]:
+            like[fitting[0]].append(file.name)
+            second[fitting[0]] = next(name for name in (*fitting, *_resembling(sample, formats)) if name != fitting[0])
     special = [name for name in formats if name in like.keys() - _BESIDE_OTHERS]
     if names := special[:1] or sorted(like, key=lambda name: -len(like[name])):
         chosen, *others = names
@@ -263,8 +296,10 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
         announce_format(
             f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen
         )
-        return chosen
+        return chosen, second[chosen]
+    likely = " or ".join(_resembling("".join(samples[:1]), formats)[:2])
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
+    problem = f"{problem}, perhaps {likely}"
     if paths[0].is_dir():
         problem = (
             "the folder has no file of a known format; name files, or a pattern such as 'folder/*/*.txt' in quotes"

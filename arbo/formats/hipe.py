@@ -56,7 +56,8 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
         if not header:
             header = line.split("\t")
             if missing := [name for name in _REQUIRED if name not in header]:
-                raise DataError(f"the header has no column {' and no '.join(missing)}", file=str(file), line=number)
+                problem = f"the header has no column {' and no '.join(missing)}; tagged words need such a header"
+                raise DataError(problem, file=str(file), line=number)
         elif line.startswith("#") and "\t" not in line:
             named = _DOCUMENT_ID.match(line)
             if named is not None:

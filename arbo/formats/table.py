@@ -6,11 +6,13 @@
 Rows and columns are the same as in a frame (see `arbo.data.rows`), with column names in
 upper or lower case; further columns are kept as metadata. Several files, or the files of a folder, count as one table.
 
-The first line of CSV (with commas or semicolons) and TSV has the names of the columns. An empty cell is a missing
-value. The items of a list, such as aliases or gold ids, are separated by `|`. White space around a cell is dropped,
-except in texts. Quotes around a cell are dropped; such a cell may contain delimiters, line ends and doubled quotes. A
-TSV of entities may have no column names; its columns are then id, name, aliases and definition. If the quotes of a TSV
-do not match, all are kept as part of the cells, since many programs never quote.
+The first line of CSV (with commas or semicolons) and TSV has the names of the columns. It may stand below comments,
+which begin with `#` and a blank, or be one of these (as in the tables of CTD, whose `DiseaseID` is the id). A column
+without a name gets its number. An empty cell is a missing value. The items of a list, such as aliases or gold ids, are
+separated by `|`. White space around a cell is dropped, except in texts. Quotes around a cell are dropped; such a cell
+may contain delimiters, line ends and doubled quotes. A TSV of entities may have no column names; its columns are then
+id, name, aliases and definition. If the quotes of a TSV do not match, or a cell has whole rows in it, all are kept as
+part of the cells, since many programs never quote. In CSV, a cell that is no text and has whole rows in it is an error.
 
 The writers make UTF-8, and CSV with a byte order mark, so that Excel does not assume the local encoding. Texts are
 quoted, so that quotes, tabs and line ends in them survive. Since a spreadsheet would run a cell such as `=cmd()`, texts
@@ -27,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from io import BytesIO, StringIO
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Literal
 
@@ -56,6 +58,13 @@ _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
 _OFFSET = re.compile(r"-?[0-9]{1,18}(\.0*)?")
 _NUMBERS = {"start": _OFFSET, "end": _OFFSET, "score": re.compile(r"-?[0-9]*\.?[0-9]+\.?(e[+-]?[0-9]+)?", re.I)}
+_ENDS = {"\t": r"[\t\n]", ",": r"\n", ";": r"\n"}
+"""What a quoted cell of a file with each delimiter has, if the file was never quoted and some of its rows look so."""
+_BRIEF = _KNOWN - {*_TEXTS, "context", "definition"}
+_OF_CTD = {"DiseaseID": "id", "ChemicalID": "id", "GeneID": "id", "DiseaseName": "name", "ChemicalName": "name"}
+_OF_CTD |= {"GeneSymbol": "name", "AltDiseaseIDs": "alternative_ids", "AltGeneIDs": "alternative_ids"}
+_COMMENTS = re.compile(r"\A(?:#(?:[^\S\n][^\n]*)?\n)+")
+_NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
 _OF_A_NAME = {"document_id", "text", "start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 _ALIASES = {"alias", "synonym", "synonyms"}
@@ -162,8 +171,9 @@ def _parquet_columns(file: Path) -> dict[str, pa.Array]:
 
 def _columns(file: Path, kind: Kind, names: tuple[str, ...], columns: Mapping[str, str] | None) -> dict[str, pa.Array]:
     """Return the columns of a table of entities; raise DataError or ArrowException if only its rows can be read."""
-    text = read_text(file)
-    delimiter, first = _delimiter(text, kind), text.partition("\n")[0].removesuffix("\r")
+    text, delimiter = _content(file, kind)
+    text = text.lstrip("\n")
+    first = text.partition("\n")[0].removesuffix("\r")
     content = np.frombuffer(f"\n{text}\n".encode(), np.uint8)
     quote, around = np.flatnonzero(content == ord('"')), [*f'\r\n"{delimiter}'.encode()]
     begins, ends = content[quote[::2] - 1], content[quote[1::2] + 1]
@@ -184,6 +194,9 @@ def _columns(file: Path, kind: Kind, names: tuple[str, ...], columns: Mapping[st
         pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(places, pa.large_string())),
     )
     trimmed = [pc.utf8_trim_whitespace(column.combine_chunks()) for column in table.columns]
+    has_ends = (pc.any(pc.match_substring_regex(column, _ENDS[delimiter])).as_py() for column in trimmed)
+    if _may_hide_rows(compress(header, has_ends), delimiter):
+        raise DataError("rows are perhaps in a cell")
     sizes = [np.from_dlpack(pc.binary_length(column)) for column in trimmed]
     rows = np.flatnonzero(np.sum(sizes, axis=0))  # those that are not blank
     filled = (column.take(numbers(rows, missing=size[rows] == 0)) for column, size in zip(trimmed, sizes, strict=True))
@@ -253,12 +266,15 @@ def _header(
 ) -> tuple[list[str], bool]:
     """Return the names of columns, and whether the first line has them."""
     first = [cell.strip() for cell in cells]
+    first[0] = re.sub(r"\A#(?=(document_)?id\Z)", "", first[0], flags=re.I)
     if missing := sorted({*(columns or {}).values()} - {*first}):
         problem = f"there is no column {missing[0]!r:.60}; the columns are {', '.join(first)!r:.200}"
         raise DataError(problem, file=str(file), line=1)
     key_of = {name: key for key, name in (columns or {}).items()}
     first = [key_of.get(name, name) for name in first]
-    header = [*map(own_name, first)]
+    header = [own_name(name) or f"column {number}" for number, name in enumerate(first, 1)]
+    if column is None and not {"id", "document_id"} & {*header}:
+        header = [_OF_CTD.get(name, name) for name in header]
     if column is None and {"id", "name"} <= {*header} and "aliases" not in header:
         header = ["aliases" if name.lower() in _ALIASES else name for name in header]
     needed = ("id", "document_id") if column is None else (column,)
@@ -271,19 +287,25 @@ def _header(
         raise DataError(
             wrong if column is None else f"there is no column {column!r:.60}; {has}", file=str(file), line=1
         )
-    if twice := [name for name, times in Counter(header).items() if name and times > 1]:
+    if twice := [name for name, times in Counter(header).items() if times > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     return header, has_names
 
 
-def _delimiter(text: str, kind: Kind) -> str:
-    return max(_DELIMITERS[kind], key=text.partition("\n")[0].count)
+def _content(file: Path, kind: Kind) -> tuple[str, str]:
+    """Return the text of a table, in which comments are blank lines, and its delimiter."""
+    text = read_text(file)
+    if comments := _COMMENTS.match(text):
+        lines = [line[1:].strip(" \r") for line in comments[0].split("\n")[:-1]]
+        named = [line for at, line in enumerate(lines) if _NAMES.match(line) or lines[at - 1 : at] == ["Fields:"]]
+        named = [] if _NAMES.match(text, comments.end()) else named[-1:]
+        text = "\n" * (len(lines) - len(named)) + "".join(f"{line}\n" for line in named) + text[comments.end() :]
+    return text, max(_DELIMITERS[kind], key=text.lstrip("\n").partition("\n")[0].count)
 
 
 def _cells(file: Path, kind: Kind) -> list[tuple[int, list[str]]]:
     """Return the cells of each row that is not blank, with the number of the row's first line."""
-    text = read_text(file)
-    delimiter = _delimiter(text, kind)
+    text, delimiter = _content(file, kind)
     before = csv.field_size_limit(max(len(text), 1))
     try:
         return list(_parsed(text, delimiter, csv.QUOTE_MINIMAL))
@@ -296,16 +318,34 @@ def _cells(file: Path, kind: Kind) -> list[tuple[int, list[str]]]:
 
 
 def _parsed(text: str, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
-    begin = 1
+    lines = StringIO(text, newline="").readlines()
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    names, begin = list[str](), 1
     try:
         for cells in reader:
             if any(map(str.strip, cells)):
+                names = names or [name.strip() for name in cells]
+                if reader.line_num > begin or (delimiter == "\t" and len(cells) < len(names)):
+                    _check_row(names, cells, lines[begin - 1 : reader.line_num], delimiter, begin)
                 yield begin, cells
             begin = reader.line_num + 1
     except csv.Error as error:
         problem = f"the quotes of a cell do not match ({error}); write each quote inside a cell twice"
         raise DataError(problem, line=begin) from None
+
+
+def _check_row(names: list[str], cells: list[str], lines: list[str], delimiter: str, line: int) -> None:
+    """Raise DataError if each line of a row has as many cells as the table has columns, and a cell hides some."""
+    columns = [name for name, cell in zip(names, cells, strict=False) if re.search(_ENDS[delimiter], cell)]
+    n_cells = {one.count(delimiter) + 1 for one in lines}
+    if len(names) > 1 and n_cells == {len(names)} and _may_hide_rows(map(own_name, columns), delimiter):
+        problem = f"the column {columns[0]!r:.60} has cells of a whole row in one cell"
+        raise DataError(f"{problem}; write each quote inside a cell twice", line=line)
+
+
+def _may_hide_rows(columns: Iterable[str], delimiter: str) -> bool:
+    """Return whether `_ENDS` in a cell of one of the columns are suspicious; in texts, lines may have commas."""
+    return any(delimiter == "\t" or name in _BRIEF for name in columns)
 
 
 def _value(name: str, cell: str) -> object:
