@@ -54,8 +54,8 @@ FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40
 """How many functions may have over 40 lines, and over 6 parameters; kernels that numba compiles do not count."""
-FUNCTIONS, FILES, DEPTH = 295, 50, 17
-"""The way of `Linker.link`: how many functions, in how many files, and how deep below it."""
+FUNCTIONS, FILES, DEPTH = 320, 53, 17
+"""The way of `Linker.link`: functions, files, and the depth below it; spelling and signs take 20 functions."""
 BANNED = frozenset({"told", "mend", "obeyed", "altered", "respanned", "sought", "wanted", "asked"})
 """Names that say nothing of what they hold: name the noun."""
 

@@ -133,7 +133,7 @@ def choose(
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of the links of the best trial; raise DataError if none of them is right."""
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
-    if not scoring.rightly(linked).any():
+    if not scoring.rightly(linked).any() and "reranker" not in retrieval.settings:  # which may know nothing yet
         n, in_kb = scoring.annotated.sum(), (scoring.annotated & ~scoring.is_nil).sum()
         raise DataError(f"no setting links a mention rightly, with an entity for {in_kb:,} of {n:,} mentions; {_CHECK}")
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)

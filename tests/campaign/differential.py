@@ -24,6 +24,7 @@ from test_clustering_knn import nearly_equal
 import arbo
 import eval as metrics
 from arbo.retrieval.groups import Search
+from arbo.retrieval.spelling import _distance
 from arbo.scale.work import opened
 from campaign.runner import Campaign
 from clustering import METHODS, average_tree, dense_search, index as index_module, merge_tree, partition
@@ -348,19 +349,24 @@ def _links(seed: int, folder: Path) -> None:
     points, own = points[rows_], encoder._of([entity.name for entity in kb])
     own = own.matrix[own.row]
     n, edges = len(kb), []
-    for i, (_, world, domain) in enumerate(mentions):
+    for i, (mention, world, domain) in enumerate(mentions):
         near = np.array([j for j, other in enumerate(mentions) if other[1] == world])
         for places, matrix, most, shift in (
-            (np.array([j for j in range(n) if kb[j].domain == domain]), own, 1, 0),
+            (np.array([j for j in range(n) if kb[j].domain == domain]), own, 2, 0),
             (near[near != i], points, k, n),
         ):
             if len(places) and most:
                 lists = brute(points[[i]], matrix[places], most, metric=metric)
-                edges += [
-                    (int(places[j]) + shift, n + i, w)
+                near_ones = [
+                    (w, int(places[j]))
                     for j, w in zip(lists.ids[0], lists.dissimilarity[0].tolist(), strict=True)
                     if j >= 0
                 ]
+                if not shift:  # of two entities that are equally near, the one that is spelled like the mention
+                    near_ones = [
+                        min(near_ones, key=lambda one: (one[0], _distance(mention.text, (kb[one[1]].name,)), one[1]))
+                    ]
+                edges += [(place + shift, n + i, w) for w, place in near_ones]
     allowed = [float(np.float32(x)) for x in limit]
     directed = method != "undirected"
     lightest = graphs.allowed(edges, n, tuple(allowed), directed=directed)
