@@ -39,8 +39,10 @@ def _with_marked(words: Spans, start: Ids, items: Ids, rows: Ids, names: list[st
     """Add the marked words of the names in some rows, if these have signs, to the words and to the names."""
     number: dict[str, int] = {}
     signed = [(row, sign) for row, name in zip(rows.tolist(), names, strict=True) if (sign := signs_of(name))]
-    of_names = [words.taken(items[start[row] : start[row + 1]]).strings() for row, _ in signed]
-    new = [[marked(word, sign) for word in of] for (_, sign), of in zip(signed, of_names, strict=True)]
+    numbers = [items[start[row] : start[row + 1]].tolist() for row, _ in signed]
+    used = [*{word: None for of in numbers for word in of}]
+    texts = dict(zip(used, words.taken(np.array(used, np.int64)).strings(), strict=True))  # copies the text once
+    new = [[marked(texts[word], sign) for word in of] for (_, sign), of in zip(signed, numbers, strict=True)]
     more = [number.setdefault(word, len(words.begin) + len(number)) for of in new for word in of]
     row = np.repeat([row for row, _ in signed], [len(of) for of in new]).astype(np.int64)
     items = np.insert(items, start[row + 1], np.array(more, items.dtype))

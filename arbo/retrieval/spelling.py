@@ -14,7 +14,7 @@ import numpy as np
 from arbo.data import KnowledgeBase
 from arbo.engine import Neighbors
 from arbo.retrieval.retrieval import Retrieval
-from arbo.text.names import normalize_name
+from arbo.text.names import normalize_name, without_marks
 
 _NEVER = 9
 
@@ -22,20 +22,22 @@ _NEVER = 9
 def spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
     """Order the equally nearest entities of each list by their spelling, then by their rows."""
     ids, dissimilarity = nearest.entities
-    rows = np.flatnonzero((ids[:, 1:2] >= 0).all(axis=1) & (dissimilarity[:, :1] == dissimilarity[:, 1:2]).all(axis=1))
+    if ids.shape[1] < 2:
+        return nearest
+    rows = np.flatnonzero((ids[:, 1] >= 0) & (dissimilarity[:, 0] == dissimilarity[:, 1]))
     expansions = nearest.inputs.taken(rows).column("expansion")  # how an abbreviation is spelled says nothing
     rows = rows[np.array([expansion is None for expansion in expansions], np.bool_)]
-    if ids.shape[1] < 2 or not len(rows):
+    if not len(rows):
         return nearest
     some, is_tied = ids[rows], dissimilarity[rows] == dissimilarity[rows, :1]
     spellings = nearest.inputs.taken(rows).column("text")
     entities, place = np.unique(some[is_tied], return_inverse=True)
-    names = [[name, *aliases] for name, aliases in zip(*_lists(kb, entities), strict=True)]
+    columns = (column.to_pylist() for column in kb.taken(("name", "aliases"), entities))
+    names = [(name, *aliases) for name, aliases in zip(*columns, strict=True)]
     far = np.full(some.shape, _NEVER)
     home = np.nonzero(is_tied)[0]
     far[is_tied] = [
-        _distance(spellings[row], tuple(names[entity]))
-        for row, entity in zip(home.tolist(), place.tolist(), strict=True)
+        _distance(spellings[row], names[entity]) for row, entity in zip(home.tolist(), place.tolist(), strict=True)
     ]
     order = np.lexsort((np.where(is_tied, some, np.arange(some.shape[1])), far, ~is_tied), axis=1)
     ids = ids.copy()
@@ -46,18 +48,12 @@ def spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
     return replace(nearest, entities=Neighbors(ids, dissimilarity), by_spelling=by_spelling)
 
 
-def _lists(kb: KnowledgeBase, rows: np.ndarray) -> tuple[list[str], list[list[str]]]:
-    name, aliases = (column.to_pylist() for column in kb.taken(("name", "aliases"), rows))
-    return name, aliases
-
-
 @lru_cache(1 << 16)
 def _forms(name: str) -> tuple[object, ...]:
     """Return the forms of a name that forget more and more: none, case, accents, signs and plurals, the order."""
     case = unicodedata.normalize("NFKC", name).casefold()
-    accents = "".join(c for c in unicodedata.normalize("NFKD", case) if not unicodedata.combining(c))
     plain = normalize_name(name)
-    return name, case, accents, plain, tuple(sorted(plain.split()))
+    return name, case, without_marks(case), plain, tuple(sorted(plain.split()))
 
 
 @lru_cache(1 << 16)

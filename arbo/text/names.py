@@ -35,7 +35,7 @@ def normalize_names(names: Sequence[str]) -> list[str]:
     folded = unicodedata.normalize("NFKC", "\0".join(name.replace("\0", " ") for name in names)).casefold()
     if not folded.isascii():
         folded = _LONE_GREEK.sub(lambda letter: _GREEK.get(letter[0], letter[0]), _INVISIBLE.sub("", folded))
-        folded = _NOT_ASCII.sub(lambda run: _without_marks(run[0]), folded)
+        folded = _NOT_ASCII.sub(lambda run: without_marks(run[0]), folded)
     text = _NOT_WORD.sub(" ", _POSSESSIVE.sub("", folded).replace("_", " "))
     text = _LATIN_DIPHTHONG.sub("e", _PLURAL.sub(lambda word: _singular(word[0]), text))
     text = _BRITISH_OUR.sub("or", text).replace(" \0", "\0").replace("\0 ", "\0")
@@ -44,7 +44,8 @@ def normalize_names(names: Sequence[str]) -> list[str]:
     return [name or " ".join(raw.split()) for name, raw in both][: len(names)]
 
 
-def _without_marks(text: str) -> str:
+def without_marks(text: str) -> str:
+    """Return a text without accents and other combining marks."""
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 

@@ -13,8 +13,7 @@ _MAY = re.compile(
     r"|[-\u2212\u207b\u208b\ufe63\uff0d](?!\w)|(?<![\w)\]])[-\u2212\u207b\u208b\ufe63\uff0d]\d"
 )
 _SIGN = re.compile(
-    r"(\w*)("
-    r"[+<>%#]"
+    r"(\w*)([+<>%#]"
     r"|(?<=[0-9A-Z)\]])-(?![\w(])(?!\s+(?:and|or)\b)"  # not the hyphen of "IgG- and IgM-positive"
     r"|(?<=\()-(?=\))"
     r"|(?<![\w)\]])-(?=\d)"
