@@ -18,6 +18,7 @@ from arbo.corrections.edits import edit_spans
 from arbo.corrections.lines import Correction, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
+from arbo.data.learnt import warnings_of
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
@@ -239,6 +240,11 @@ class Linker:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
         return replace(self, **changes)
 
+    def learnt(self, corpus: Corpus) -> list[str]:
+        """Return a warning for each model that was trained on some of these documents."""
+        models = {"the encoder": self.encoder, "the reranker": self._reranker, "the edge model": self.edges}
+        return warnings_of(corpus, models) if any(getattr(model, "learnt", "") for model in models.values()) else []
+
     def undivided(self) -> Self:
         """Encode the entities, and return a linker that compares each mention with all of them.
 
@@ -290,7 +296,10 @@ class Linker:
         with clock("describe"):
             result = describe(self.kb, weighed, clusters, config, decided)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
-        return replace(result, manifest={**result.manifest, "seconds": clock.seconds}, arrays=arrays)
+        warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
+        return replace(
+            result, manifest={**result.manifest, "warnings": warnings, "seconds": clock.seconds}, arrays=arrays
+        )
 
     def _grown(
         self,

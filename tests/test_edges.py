@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
+from arbo.data.learnt import learnt_from, warnings_of
 from arbo.edges.facts import Facts
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features
 from arbo.edges.model import EdgeModel, lists_of
@@ -253,6 +256,14 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     options = ("--config", tuned, "--out", tmp_path / "run")
     assert run("discover", dev, "--edges", edges, *options).code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
+    known = "60 of 60 documents are among those that the edge model was trained on"
+    for command in (
+        ("discover", tmp_path / "train.jsonl", "--edges", edges, "--out", tmp_path / "known"),
+        ("evaluate", tmp_path / "known"),
+        ("tune", tmp_path / "train.jsonl", "--edges", edges, "--out", tmp_path / "known.json"),
+        ("evaluate", tmp_path / "run"),
+    ):
+        assert run(*command).err.count(known) == (tmp_path / "run" not in command)
     other = run("discover", dev, *options)
     assert (other.code, "tuned with an edge model" in other.told, "give --edges the" in other.told) == (2, True, True)
     text = tuned.read_text("utf-8")
@@ -369,3 +380,28 @@ def test_arbo_contains_a_model_for_english() -> None:
     assert found.manifest["encoder"]["edges"] == model.settings
     assert found.evaluate().as_dict()["coreference"]["conll"] > 0.7
     assert model.trained["recall"]["all"] > 0.5
+    assert not found.warnings
+
+
+def test_the_model_for_english_knows_its_corpora(shared: Callable[[str], Path]) -> None:
+    """Whatever part, and whatever blanks; each corpus says so once."""
+    for file in ("ecbplus/ECB_Test_corpus.txt", "gum/GUM_dev_corpus.txt"):
+        documents = arbo.read_documents(shared(f"data/{file}"), "ecbplus")[:3]
+        bare = [replace(one, text=one.text + "\n", mentions=()) for one in documents]
+        (warning,) = arbo.Linker(edges="english").discover([*bare, *arbo.load_sample()[0][:2]]).warnings
+        assert warning.startswith("3 of 5 documents are among those that the edge model was trained on, or of the same")
+
+
+def test_hashes_of_documents_stay_the_same() -> None:
+    """Models that were saved before are compared by them."""
+    learnt = learnt_from(corpus("[Ada] wrote.", " ", "[Bell] \t rang."))
+    assert learnt == learnt_from(corpus("[Bell] rang."), learnt_from(corpus("[Ada]  wrote.\n"))) == "Fw4WU+Cam0/waqyK"
+    model = type("Model", (), {"learnt": learnt})()
+    assert warnings_of(corpus("[x]"), {"a": model, "b": None}) == []
+    assert warnings_of(corpus("Bell rang.", "x", ""), {"the encoder": model}) == [
+        "1 of 3 documents are among those that the encoder was trained on, or of the same corpus; scores on them do "
+        "not hold for other documents"
+    ]
+    for damaged in ("A", "AAAA", "ü", 5):
+        with pytest.raises(DataError, match="a model has damaged hashes of the documents that it learnt from"):
+            warnings_of(corpus("x"), {"the encoder": type("Model", (), {"learnt": damaged})()})

@@ -26,9 +26,9 @@ BUDGETS = {
     "arbo": 1220,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2850,  # 2,300
     "arbo/corrections": 1065,  # 1,000 before mentions were split and had several entities
-    "arbo/data": 2965,  # 1,900; tables, their checks, rows of frames, which people hold, and ids of annotations
+    "arbo/data": 3000,  # 1,900; tables, their checks, rows of frames, which people hold, and ids of annotations
     "arbo/edges": 870,  # 1,200 with resolving
-    "arbo/encoders": 3000,  # 2,700
+    "arbo/encoders": 3005,  # 2,700
     "arbo/explore": 945,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3650,  # 3,300 before quotes, braces, comments and guesses that fail
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
@@ -39,7 +39,7 @@ BUDGETS = {
     "arbo/retrieval": 1375,  # 1,000
     "arbo/sample": 25,
     "arbo/scale": 775,  # 700 when elsewhere is one hook (50)
-    "arbo/serve": 900,  # closes connections that wait
+    "arbo/serve": 870,  # closes connections that wait
     "arbo/spans": 1095,  # 1,100
     "arbo/text": 740,  # normalises many names in one pass; signs
     "arbo/training": 2890,  # 3,200

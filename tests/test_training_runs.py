@@ -39,6 +39,7 @@ from training_builders import (
 )
 
 import arbo
+from arbo.data.learnt import learnt_from, warnings_of
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.training import frame as files, loop
@@ -120,6 +121,21 @@ def unbroken(bert: Tower, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         return Unbroken(out, trained, next(moves))
 
     return of
+
+
+def test_a_trained_model_knows_what_it_learnt_from(unbroken: Callable[[str], Unbroken]) -> None:
+    documents, _, kb = sample()
+    for name, learnt in {"dual": documents[:4], "cross": documents[:1], "finder": DOCUMENTS, "names": []}.items():
+        out, trained, _ = unbroken(name)
+        assert trained.learnt == learnt_from(arbo.Corpus.of(learnt))
+        assert type(trained).from_pretrained(out).copy().learnt == trained.learnt
+    warned = [
+        arbo.Linker(kb, *encoder, reranker=reranker).link(documents[:5]).warnings
+        for encoder, reranker in (((unbroken("dual").trained,), None), ((), unbroken("cross").trained))
+    ]
+    words = "of 5 documents are among those that the"
+    assert [f"4 {words} encoder" in str(warned[0]), f"1 {words} reranker" in str(warned[1])] == [True, True]
+    assert not warnings_of(arbo.Corpus.of(documents[4:9]), {"it": unbroken("dual").trained})
 
 
 def begin(name: str, bert: Tower, out: Path, announce: Any = arbo.progress.quiet, **changes: Any) -> Any:

@@ -113,6 +113,9 @@ def evaluate(
     reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
     evaluation = how.of(EVALUATION, EvaluationConfig())
     results = {name: arbo.Result.load(run) for name, run in names.items()}
+    for name, result in results.items():
+        for warning in result.warnings:
+            console.warn(f"{name}: {warning}" if len(results) > 1 else warning)
     path = train or gold
     documents = None if path is None else annotated.read_from([path], reading)
     evaluations: Mapping[str, Evaluation | FoundScores]

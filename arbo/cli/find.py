@@ -63,9 +63,12 @@ def find(
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
     """Find mentions in documents; print how many existing mentions are left out, and warn if no mention is found."""
+    from arbo.data.learnt import warnings_of
     from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, find as find_mentions
 
+    for warning in warnings_of(documents, {"the finder": getattr(finder, "model", None)}):
+        console.warn(warning)
     found = find_mentions(finder, documents, kb, announce=bars)
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")

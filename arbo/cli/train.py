@@ -228,7 +228,9 @@ def _label_attention(model: str, how: Chosen) -> arbo.LabelAttention:
         wrong = f"{model} has two transformers, but label attention reads names and texts with one"
         raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
     config = arbo.LabelAttentionConfig(pooling="cls" if encoder.config.pooling == "cls" else "mean")
-    return arbo.LabelAttention.of(encoder.mention_tower, how.of(LABEL_ATTENTION, config))
+    return replace(
+        arbo.LabelAttention.of(encoder.mention_tower, how.of(LABEL_ATTENTION, config)), learnt=encoder.learnt
+    )
 
 
 _CANDIDATES_OF = "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`."
@@ -258,7 +260,8 @@ def reranker(
     from arbo.training.presets import RERANKING_PRESETS
 
     settings, reads = how.of(RERANKING, RERANKING_PRESETS[preset]), how.of(CROSS_ENCODER, CROSS_PRESETS[preset])
-    start = arbo.CrossEncoder.of(arbo.DualEncoder.from_pretrained(training.encoder).mention_tower, reads).with_markers()
+    encoder = arbo.DualEncoder.from_pretrained(training.encoder)
+    start = replace(arbo.CrossEncoder.of(encoder.mention_tower, reads).with_markers(), learnt=encoder.learnt)
     candidates = load_encoder(candidates_of, how)
     documents, base, more = training.data(docs, kb, dev, how)
     linker_config = arbo.LinkerConfig(expand_abbreviations=expands_abbreviations(how))

@@ -60,6 +60,8 @@ def tune(
     )
     documents = docs.read(reading)
     read_gold(documents, linker.kb)
+    for warning in linker.learnt(documents):
+        console.warn(warning)
     linker = linker.tune(documents, objective=score, method=method)
     tuning = linker.tuning
     assert tuning is not None

@@ -11,7 +11,7 @@ knowledge base, edges between names lead both ways.
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from importlib.resources import as_file, files
@@ -64,6 +64,8 @@ class EdgeModel:
     entities: Trees | None
     trained: dict[str, Any]
     """How it was trained, such as the numbers of pairs and the settings of the encoder; ready for JSON."""
+    learnt: str = field(default="", repr=False)
+    """Hashes of the documents that it was trained on, see `arbo.data.learnt`."""
     neighbors: ClassVar[int] = 16
     """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 
@@ -134,7 +136,8 @@ class EdgeModel:
 
     def save(self, path: PathLike) -> None:
         """Write the model as JSON, completely or not at all; raise UsageError if it cannot be written."""
-        content = {**_FORMAT.head(), "trained": self.trained, "features": _FEATURES, **self._forests()}
+        content = {**_FORMAT.head(), "trained": self.trained, "learnt": self.learnt, "features": _FEATURES}
+        content |= self._forests()
         write_json(content, path)
 
     @classmethod
@@ -154,7 +157,7 @@ class EdgeModel:
         trees, file = content.get("entities"), str(path)
         mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=file)
         entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=file)
-        return cls(mentions, entities, content["trained"])
+        return cls(mentions, entities, content["trained"], content.get("learnt", ""))
 
     def _forests(self) -> dict[str, dict[str, Any] | None]:
         return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}

@@ -114,6 +114,7 @@ class DualEncoder(TowerModel):
     cache: Path | None = None
     name: str = ""
     """The folder or hub name from which it was loaded."""
+    learnt: str = field(default="", repr=False)
     embed_all: EmbedAll = field(default=embed_all, repr=False)
     """Embeds texts; the default does so in this process."""
     kind: ClassVar[str] = "transformer"
@@ -147,9 +148,9 @@ class DualEncoder(TowerModel):
         Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
-        towers, saved = load_model(place, EncoderConfig, **how)
+        towers, saved, learnt = load_model(place, EncoderConfig, **how)
         folder = None if cache is None else Path(cache)
-        return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model))
+        return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model), learnt)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""

@@ -7,7 +7,7 @@ subfolders `mention` and `entity`. `arbo.json` has the configuration and the has
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack
@@ -44,6 +44,8 @@ class TowerModel:
     kind: ClassVar[str]  # the name of this kind in manifests
     config: Any
     name: str
+    learnt: str
+    """Hashes of the documents that it was trained on, see `arbo.data.learnt`."""
 
     @classmethod
     def from_pretrained(cls, model: files.PathLike, config: Any = None) -> Self:
@@ -75,6 +77,7 @@ class TowerModel:
                 manifest = {
                     **_format(self.config.format).head(*_VERSIONS),
                     "config": self.config.as_dict(),
+                    "learnt": self.learnt,
                     "shared": shared,
                     "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
                 }
@@ -105,6 +108,7 @@ class OneTower(TowerModel, Generic[Config]):
     config: Config
     name: str = ""
     """The folder or hub name from which it was loaded."""
+    learnt: str = field(default="", repr=False)
 
     @classmethod
     def from_pretrained(cls, model: files.PathLike, config: Config | None = None, **how: Unpack[Loading]) -> Self:
@@ -113,8 +117,8 @@ class OneTower(TowerModel, Generic[Config]):
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
         saved: Any
-        (tower, *_), saved = load_model(model, cls.settings_class, **how)
-        return cls(tower, config or saved, fspath(model))
+        (tower, *_), saved, learnt = load_model(model, cls.settings_class, **how)
+        return cls(tower, config or saved, fspath(model), learnt)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode."""
@@ -134,8 +138,8 @@ class OneTower(TowerModel, Generic[Config]):
 
 def load_model(
     name: files.PathLike, kind: type[Config], **how: Unpack[Loading]
-) -> tuple[tuple[Tower, ...], Config | None]:
-    """Load the towers and settings of a model that arbo saved; any other transformer gives one tower, and None.
+) -> tuple[tuple[Tower, ...], Config | None, str]:
+    """Load towers, settings and `TowerModel.learnt` of a model that arbo saved; any other gives one tower, and None.
 
     A model of sentence-transformers gives one tower, and its settings.
 
@@ -145,6 +149,7 @@ def load_model(
     folder = find_folder(name, how.pop("revision", None))
     places: tuple[Path, ...] = (folder,)
     config: Any = None
+    learnt = ""
     if (folder / MANIFEST).is_file():
         manifest = _read_manifest(folder)
         if manifest["format"] != kind.format:
@@ -153,13 +158,14 @@ def load_model(
         files.check_hashes(folder, manifest["files"], _ADVICE)
         places = _places(folder, manifest["shared"])
         config = kind.from_dict(manifest["config"], file=str(folder / MANIFEST))
+        learnt = manifest.get("learnt", "")
     elif kind is not EncoderConfig:
         problem = f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}"
         raise DataError(f"{problem}; choose another folder", file=str(folder))
     elif (folder / MODULES).is_file():
         place, config = read_modules(folder)
         places = (place,)
-    return tuple(Tower.load(place, **how) for place in places), config
+    return tuple(Tower.load(place, **how) for place in places), config, learnt
 
 
 def check_model_replaceable(target: Path) -> None:

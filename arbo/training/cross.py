@@ -7,7 +7,7 @@ and stored in ``OUT.training``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, NamedTuple, Self
 
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from arbo.data import Corpus, KnowledgeBase, MentionInput
 from arbo.data.gold import Gold
+from arbo.data.learnt import learnt_from
 from arbo.encoders.cross import CrossEncoder, Pairs
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Bools, Floats, Ids
@@ -183,6 +184,7 @@ def train_reranker(
         wrong = f"a cross-encoder chooses from at least 2 candidates, not {min(k, len(kb))}"
         raise UsageError(f"{wrong}; set candidates to 2 or more, or give a larger knowledge base")
     corpora = corpora_of(documents, dev)
+    reranker = replace(reranker, learnt=learnt_from(corpora["documents"], reranker.learnt))
     training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}

@@ -8,6 +8,7 @@ import numpy as np
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
+from arbo.data.learnt import learnt_from
 from arbo.edges.facts import Facts
 from arbo.edges.features import Matrix, mention_features
 from arbo.edges.model import CandidatePairs, EdgeModel
@@ -93,7 +94,7 @@ def train_edges(
         "recall": recall(compared[1], held_out),
         "encoder": searching.encoder.settings,
     }
-    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
+    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train))
 
 
 def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:

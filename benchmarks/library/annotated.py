@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
+from arbo.data.learnt import learnt_from
 from arbo.edges.features import MENTION_FEATURES
 from library.folders import DATA
 
@@ -128,9 +130,19 @@ model holds numbers of trees and no text. HIPE is not among them: as a whole it 
 
 
 def train_english(learnt: Iterable[str], data: Path = DATA) -> arbo.EdgeModel:
-    """Train the model for English on these corpora: on their training parts, calibrated on their development parts."""
+    """Train the model for English on these corpora: on their training parts, calibrated on their development parts.
+
+    It knows the documents of all their parts, since those of the test parts are of the same kind.
+    """
     corpora = {name: CORPORA[name](data) for name in learnt}
-    return arbo.train_edges(joined(corpora, "train"), joined(corpora, "dev"))
+    model = arbo.train_edges(joined(corpora, "train"), joined(corpora, "dev"))
+    return replace(model, learnt=documents_of(corpora))
+
+
+def documents_of(corpora: Mapping[str, Parts]) -> str:
+    """Return the hashes of the documents of all parts of corpora, see `arbo.data.learnt`."""
+    every = (of_domain(name, parts[part]) for name, parts in corpora.items() for part in PARTS)
+    return learnt_from(Corpus(chain.from_iterable(every)))
 
 
 ACROSS = 2.0

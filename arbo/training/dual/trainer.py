@@ -13,6 +13,7 @@ from torch import Tensor
 
 from arbo.data import KnowledgeBase
 from arbo.data.gold import RECALL_AT
+from arbo.data.learnt import learnt_from
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.engine import Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
@@ -218,6 +219,7 @@ def train(
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
+    encoder = replace(encoder, learnt=learnt_from(corpora["documents"], encoder.learnt))
     clusters = config.positives != "entity"
     data = training_sets(corpora, kb, clusters=clusters, expand_abbreviations=expand_abbreviations)
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
