@@ -10,7 +10,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# Python compiles modules at their first import: twenty thousand at once take minutes.
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
 # Every script of benchmarks/; report.py comes last.
 SHORT := engine metrics cuts linking late_interaction training_speed corpora edges resolve spacy_component serve everyday
