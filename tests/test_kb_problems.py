@@ -37,6 +37,18 @@ def test_a_sound_knowledge_base_has_none() -> None:
         ("padded-id", "error", [Entity(" D2", "cold")], [((" D2",), (" D2",))]),
         ("padded-id", "error", [Entity("D2", "cold", alternative_ids=("X1\t",))], [(("X1\t",), ("D2",))]),
         ("indistinguishable", "warning", [Entity("D2", "Grippe", ("Flu",))], [(("flu", "Grippe"), ("D1", "D2"))]),
+        (
+            "indistinguishable",
+            "warning",
+            [Entity("D2", "x ray"), Entity("D3", "Ray X")],
+            [(("x ray", "Ray X"), ("D2", "D3"))],
+        ),
+        (
+            "name-is-alias",
+            "warning",
+            [Entity("D2", "cold", ("flu b",)), Entity("D3", "b flu")],
+            [(("flu b", "b flu"), ("D2", "D3"))],
+        ),
         ("same-name", "warning", [Entity("D2", "Flu", ("cold",))], [(("flu", "Flu"), ("D1", "D2"))]),
         ("name-is-alias", "warning", [Entity("D2", "cold", ("flu",))], [(("flu",), ("D1", "D2"))]),
         ("shared-alias", "warning", [Entity("D2", "cold", ("Grippe",))], [(("grippe", "Grippe"), ("D1", "D2"))]),
@@ -104,7 +116,7 @@ def test_errors_come_first_and_examples_are_few() -> None:
         (
             "medic/medic_06Jul2012.txt",
             "medic",
-            {"indistinguishable": 10, "name-is-alias": 301, "shared-alias": 696, "alternative-id-taken": 1},
+            {"indistinguishable": 12, "name-is-alias": 338, "shared-alias": 688, "alternative-id-taken": 1},
         ),
         ("gsc_plus/hp_2013-11-30.obo.gz", "obo", {"alternative-id-taken": 1}),
     ],

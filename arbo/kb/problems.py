@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal
 
 from arbo.data import KnowledgeBase
@@ -74,7 +75,7 @@ _KINDS: dict[str, tuple[str, str]] = {
     ),
     "padded-id": ("ids that begin or end with white space: annotations will not match them", "strip them"),
     "indistinguishable": (
-        "groups of entities whose names differ only in case, accents, punctuation or plural",
+        "groups of entities whose names differ only in case, accents, punctuation, plural or the order of words",
         "merge them if they are one; otherwise only exact spelling tells them apart",
     ),
     "same-name": (
@@ -129,6 +130,10 @@ def _names_of_entities(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[st
 
 def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Example]]:
     """Yield the groups of entities that have the same names, and the homonyms whose entities differ in others."""
+    by_words: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for form, written in names.items():  # search knows no order of words, and no repeated words
+        by_words[" ".join(sorted({*form.split()}))] += written
+    names = {words: sorted(written, key=itemgetter(1)) for words, written in by_words.items()}
     names_of: defaultdict[int, list[str]] = defaultdict(list)
     for name, written in names.items():
         for row in dict.fromkeys(row for _, row in written):
