@@ -116,7 +116,8 @@ def _value_of(word: Any, hint: Any) -> Any:
         elif kind in (int, float) and word.isascii() and "_" not in word:  # which Python would read as 01
             for number in (int, float):
                 with suppress(ValueError):
-                    return number(word)
+                    value = number(word)
+                    return word if abs(value) == math.inf and word.strip("+-")[:1].isdigit() else value
         elif get_origin(kind) is list:
             return [word]
     return word

@@ -328,6 +328,8 @@ MALFORMED: list[tuple[str, str, str, str]] = [
         ('id,name\nD1,flu\nD2,"cold\n', "line 3: the quotes of a cell do not match"),
         ("id,name,name\n", "line 1: two columns are named 'name'; rename one"),
         ('# x\nid,name\nD1,"flu\nD2,cold\nD3,x"\n', "line 3: the column 'name' has cells of a whole row in one cell"),
+        ("id," * 16_384 + "name\n", "line 1: the first line has 16,385 columns, more than 16,384; check the delimiter"),
+        ('"' + "x" * 200_000 + '",name\n', "line 1: no column is id or document_id"),
         ("name,aliases\nflu,\n",
          "line 1: no column is id or document_id; the columns are 'name, aliases'; rename one, or read"),
     )),

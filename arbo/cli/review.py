@@ -49,7 +49,7 @@ _SHOWN = 9
 
 def review(
     run: options.Run,
-    limit: Annotated[int, Option(metavar="N", min=1, help="Number of decisions to ask for.")] = 50,
+    limit: Annotated[int, Option(metavar="N", parser=options.whole, help="Number of decisions to ask for.")] = 50,
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,

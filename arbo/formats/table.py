@@ -70,7 +70,7 @@ _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
 _ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
-_LARGEST_CELL = 32_767
+_LARGEST_CELL, _MOST_COLUMNS = 32_767, 16_384  # of Excel
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
@@ -156,7 +156,7 @@ def _entities(path: Paths, kind: Kind, columns: Mapping[str, str] | None, on_err
     files, names = data_files(path, (f".{kind}",)), _WITHOUT_NAMES if kind == "tsv" else ()
     read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, names=names, columns=columns)
     if all(map(Path.is_file, files)):  # a pipe can be read only once
-        with suppress(DataError, OSError, UnicodeDecodeError, pa.ArrowException):
+        with suppress(DataError, OSError, UnicodeDecodeError, csv.Error, pa.ArrowException):
             kb = KnowledgeBase(joined([table_of_columns(read(file)) for file in files]))
             if "duplicate entities dropped" not in kb.notes:  # rows are compared as they are, with empty aliases
                 return kb
@@ -265,6 +265,9 @@ def _header(
     cells: Sequence[str], file: Path, names: tuple[str, ...], column: str | None, columns: Mapping[str, str] | None
 ) -> tuple[list[str], bool]:
     """Return the names of columns, and whether the first line has them."""
+    if len(cells) > _MOST_COLUMNS:
+        problem = f"the first line has {len(cells):,} columns, more than {_MOST_COLUMNS:,}; check the delimiter"
+        raise DataError(problem, file=str(file), line=1)
     first = [cell.strip() for cell in cells]
     first[0] = re.sub(r"\A#(?=(document_)?id\Z)", "", first[0], flags=re.I)
     if missing := sorted({*(columns or {}).values()} - {*first}):
