@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Legend: TypeAlias = "list[tuple[Line2D, str]]"
 
-FORMATS: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Creator": None, "Date": None}}
-"""Formats of plots by suffix, and their metadata, which leave out date and version."""
+FORMATS: dict[str, dict[str, Any]] = {".png": {"Software": "arbo"}, ".svg": {"Creator": "arbo", "Date": None}}
+"""Formats of plots by suffix, and their metadata, which name the maker, but no date and version."""
 # The colours of Okabe and Ito, which colour-blind readers can distinguish, without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":")

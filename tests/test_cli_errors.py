@@ -14,6 +14,10 @@ from typer.testing import CliRunner
 
 from arbo.cli import app
 from arbo.cli.fields import ENCODER, LINKER, READING, Chosen, Shown, spread
+from arbo.cli.inputs import check_output
+from arbo.errors import UsageError
+from arbo.kb.saving import ENDINGS
+from eval.report import FORMATS
 
 _LINK = "link test.jsonl --kb kb.jsonl --out out"
 _DATA = {
@@ -27,6 +31,8 @@ _DATA = {
     "tuned.json": '{"config": {"treshold": 1}}',
     "list.json": "[1]",
     "notes.json": '{"config": "precious"}',
+    "notes.md": "# precious",
+    "notes.jsonl": '{"id": "1", "text": "precious"}',
     "notes.html": "<!doctype html>\n<html>",
     "key.conll": "#begin document d\nd\t0\tw\t(1)\n#end document\n",
     "odd.conll": "#begin document d\nd\t0\tw\t(1)|2)\n#end document\n",
@@ -67,7 +73,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --method kmeans", 2, "'kmeans' is not one of arborescence, minimax, undirected, independent"),
         (f"{_LINK} --threshold low", 2, "entity_threshold"),
         (f"{_LINK} --threshold 0.1,0.2,0.3", 2, "expected a number or `none`, or two of them"),
-        *((f"{_LINK} --threshold {number}", 2, "entity_threshold") for number in ("nan", "0_1", "\u0661", "9" * 401)),
+        *(
+            (f"{_LINK} --threshold {number}", 2, "entity_threshold")
+            for number in ("nan", "0_1", "0.0_5", "\u0661", "9" * 401, "1e400")
+        ),
         (f"{_LINK} --threshold 0,35", 2, "write 0.35 with a decimal point"),
         (f"{_LINK} --set treshold=1", 2, "unknown setting 'treshold'; did you mean "),
         (f"{_LINK} --set k", 2, "--set k: write NAME=VALUE, such as k=8, or @FILE"),
@@ -112,6 +121,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("tune test.jsonl --out notes.json", 2, "notes.json exists, and arbo did not write it; choose another path"),
         ("train edges train.jsonl --dev test.jsonl --out notes.json", 2, "notes.json exists, and arbo did not write"),
         ("explore spoilt --out notes.html", 2, "notes.html exists, and arbo did not write it"),
+        ("find test.jsonl --kb kb.jsonl --out notes.jsonl", 2, "notes.jsonl exists, and arbo did not write it"),
+        ("kb convert kb.jsonl --out notes.jsonl", 2, "notes.jsonl exists, and arbo did not write it"),
+        ("export spoilt --to jsonl --out notes.jsonl", 2, "notes.jsonl exists, and arbo did not write it"),
+        ("evaluate spoilt --save notes.md", 2, "notes.md exists, and arbo did not write it"),
+        ("evaluate spoilt --plot notes.md", 2, "notes.md exists, and arbo did not write it"),
+        ("score key.conll key.conll --save notes.md", 2, "notes.md exists, and arbo did not write it"),
         ("demo --files thesis --out out", 2, "entities.jsonl exists and is not the sample; choose another folder"),
         ("find test.jsonl --kb kb.jsonl --finder magic", 2, "--finder 'magic': no such folder; choose `dictionary`"),
         ("find test.jsonl --kb kb.jsonl --finder x --set find_threshold=nan", 2, "must be a finite number or None"),
@@ -129,6 +144,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("evaluate", 2, "Missing argument 'RUN"),
         ("evaluate absent", 3, "absent"),
         ("evaluate spoilt", 3, "manifest.json"),
+        *((f"show spoilt --limit={number}", 2, "--limit") for number in ("1_1", "\u0661", "-1", "1e1")),
         ("explain thesis m", 3, "not a run folder"),
         ("add absent", 2, "Missing option '--out'"),
         ("add absent --out two", 2, "nothing to add: give documents, --corrections, or a new release"),
@@ -175,6 +191,31 @@ def test_errors_of_runs(run: Run, folder: Path, tmp_path: Path, monkeypatch: pyt
         assert (done.code, words in done.told) == (2, True), (command, done.told)
     Path("run/links.parquet").write_bytes(b"PAR1")
     assert (run("show", "run").code, "links.parquet" in run("show", "run").told) == (3, True)
+
+
+def test_only_files_of_arbo_are_replaced(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kb, formats = folder / "kb.jsonl", ("csv", "tsv", "jsonl", "pubtator", "pubannotation", "bioc", "conll", "clusters")
+    assert run("link", folder / "test.jsonl", "--kb", kb, "--out", "run").code == 0
+    commands = [
+        *(f"export run --to {name} --out {name}{end}" for name in formats for end in ("", ".gz")),
+        *(f"kb convert {kb} --out entities{end}" for end in ENDINGS),
+        " --save report".join(["evaluate run --plot report.png", *FORMATS]),
+        " --save report.of.two".join(["evaluate run other=run --plot report.svg", *FORMATS]),
+        f"find {folder / 'test.jsonl'} --kb {kb} --out jsonl.jsonl",
+        "explore run --out page.html",
+    ]
+    for command in commands:
+        assert [run(*command.split()).code for _ in range(2)] == [0, 0], command
+    foreign = ("{}", '{"id": "1", "name": "a"}', '{"id": "1", "text": "a"}', "id,name\n", "# a\n", "\x1f\x8b", "PAR1")
+    for file in filter(Path.is_file, Path().iterdir()):
+        check_output(file, file.name.split(".")[0], ("",))
+        for text in foreign:
+            file.write_text(text, "latin-1")
+            with pytest.raises(UsageError, match="exists, and arbo did not write it"):
+                check_output(file, file.name.split(".")[0], ("",))
 
 
 def verbs(group: Any, name: str = "") -> dict[str, Any]:

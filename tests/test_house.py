@@ -24,12 +24,12 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1220,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2830,  # 2,300
+    "arbo/cli": 2850,  # 2,300
     "arbo/corrections": 1065,  # 1,000 before mentions were split and had several entities
     "arbo/data": 3000,  # 1,900; tables, their checks, rows of frames, which people hold, and ids of annotations
     "arbo/edges": 870,  # 1,200 with resolving
     "arbo/encoders": 3010,  # 2,700
-    "arbo/explore": 945,  # 1,400 with serve; the page is one, what is left are services that are promised
+    "arbo/explore": 915,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3650,  # 3,300 before quotes, braces, comments and guesses that fail
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1790,  # 1,400 with the linker

@@ -12,7 +12,7 @@ from typer import Argument, Option
 import arbo
 from arbo.cli import console
 from arbo.cli.fields import READING, Chosen, Group, Shown
-from arbo.cli.inputs import Reading, ReadingConfig, save as save_file
+from arbo.cli.inputs import Reading, ReadingConfig, check_output, save as save_file
 from arbo.errors import UsageError
 from arbo.settings import Number, Settings
 
@@ -110,25 +110,25 @@ def evaluate(
     if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
         raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
     names = _name_systems(runs)
+    for file in (*(save or ()), *filter(None, [plot])):
+        check_output(file, "report", ("",), *names.values(), train, gold)
     reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
-    evaluation = how.of(EVALUATION, EvaluationConfig())
     results = {name: arbo.Result.load(run) for name, run in names.items()}
     for name, result in results.items():
         for warning in result.warnings:
             console.warn(f"{name}: {warning}" if len(results) > 1 else warning)
-    path = train or gold
-    documents = None if path is None else annotated.read_from([path], reading)
+    documents = next((annotated.read_from([path], reading) for path in (train, gold) if path), None)
     evaluations: Mapping[str, Evaluation | FoundScores]
     if gold and documents:
         evaluations = _found_scores(results, names, documents, kb)
     else:
-        coreference = Coreference(evaluation.per_document, singletons=not scoring.remove_singletons)
+        coreference = Coreference(how.of(EVALUATION, EvaluationConfig()).per_document, not scoring.remove_singletons)
         evaluations = evaluate_together(results, train=documents, how=coreference)
     report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     text = next((one for one in evaluations.values() if not one.lines), report)
     console.answer({**_of_systems(evaluations), "report": report.as_dict()}, text)
     for file in save or ():
-        save_file(report.save, file, *names.values(), train, gold)
+        save_file(report.save, file)
     if plot is not None:
         _plot(evaluations, plot)
 
@@ -190,6 +190,8 @@ def score(
     from arbo.results.coreference_files import score_files
 
     names = _name_systems(responses)
+    for file in save or ():
+        check_output(file, "report", ("",), key, *names.values())
     scoring = how.of(SCORING, ScoringConfig())
     scores = score_files(
         key,
@@ -205,7 +207,7 @@ def score(
     text = f"{scores.report}\n\n{_table_by_document(scores.by_document())}" if per_document else scores.report
     console.answer({"key": str(key), **systems, "report": scores.report.as_dict()}, text)
     for file in save or ():
-        save_file(scores.report.save, file, key, *names.values())
+        save_file(scores.report.save, file)
 
 
 def _table_by_document(documents: Mapping[str, Mapping[str, Sequence[Line]]]) -> Table:

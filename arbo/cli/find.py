@@ -40,7 +40,7 @@ def find(
     from arbo.spans.evaluation import found_scores
 
     if out is not None:
-        check_output(out, (".jsonl", ".jsonl.gz"), kb.path, *docs.paths)
+        check_output(out, "jsonl", (".jsonl", ".jsonl.gz"), kb.path, *docs.paths)
     model = load_finder(finder, how, "--finder", expand_abbreviations=expands_abbreviations(how))
     reading = how.of(READING, ReadingConfig())
     base = kb.read(reading)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from arbo import formats
 from arbo.cli import console, options
 from arbo.data import OnError
-from arbo.errors import DataError, UsageError, listed
+from arbo.errors import ArboError, DataError, UsageError, listed
 from arbo.files import check_writable, real
-from arbo.formats.files import read_lines
+from arbo.formats.files import read_head, read_lines
 from arbo.settings import Settings
 
 if TYPE_CHECKING:
@@ -188,8 +190,28 @@ def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     return gold
 
 
-def check_output(out: Path, endings: Sequence[str], *inputs: Path | None, begins: str = "") -> None:
-    """Create the folder of an output file.
+_TEXT = r'"(?:\\.|[^"\\])*+"'
+_BEGINS = {
+    "bioc": r'\{"source": "arbo"',
+    "clusters": r'\{"mentions": \[',
+    "conll": r"#begin document \(.*\n([^\t\n]*\t){4}[^\t\n]*\n",
+    **dict.fromkeys(("csv", "tsv"), r'"mention_id"[,\t]"document_id"[,\t]'),
+    "edges": r'\{\n  "format": "arbo-edges"',
+    "entities": rf'\{{"id": {_TEXT}, "name": {_TEXT}, "aliases": \[.*("domain": |[^\n}}]\Z)|'
+    r'"id"\t"name"\t"aliases"\t|id,name,aliases,definition,types,',
+    "jsonl": rf'\{{"id": {_TEXT}, "text": "(?:\\.|[^"\\])*+(", "mentions": \[|\\?\Z)',
+    "page": r"<!doctype html>\n<html .*>\n<head>\n.*\n<meta http-equiv=\"Content-Security-Policy\" content=\"default",
+    "pubannotation": rf'\{{("id": {_TEXT}, )?"denotations": \[',
+    "pubtator": r"([^|\n]+)\|t\|.*\n\1\|a\|",
+    "report": r'(\*\*.*\*\*\n\n)?\|  \||% \\usepackage|system,line,score,|\{\n  "title": .*\n  "resampling": |'
+    r"(.*\n\n)? {6}|\ufffdPNG[\s\S]*Software\0arbo|<\?xml [\s\S]*<dc:title>arbo<",
+    "tuned": r'\{\n  "config": ',
+}
+"""How the files of each kind begin that arbo writes; of Parquet, the columns count."""
+
+
+def check_output(out: Path, kind: str, endings: Sequence[str], *inputs: Path | None) -> None:
+    """Create the folder of an output file of a kind of `_BEGINS`.
 
     Raise UsageError if the file has another ending than ``endings``, cannot be written, is an input, or has content
     that does not begin as arbo's files of this kind do.
@@ -200,9 +222,19 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path | None, begins
     check_writable(out)
     if out.is_dir():
         raise UsageError(f"cannot write {out}: it is a folder; choose another path")
-    if out.exists() and out.stat().st_size and not out.read_bytes().startswith(begins.encode()):
+    if out.exists() and out.stat().st_size and not re.match(_BEGINS[kind], _head(out)):
         raise UsageError(f"{out} exists, and arbo did not write it; choose another path, or remove this file first")
     out.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _head(file: Path) -> str:
+    """Return the beginning of a file, or the columns of a Parquet file; "" if it is damaged."""
+    from pyarrow.parquet import read_schema
+
+    with suppress(ArboError, OSError, ValueError):
+        head = read_head(file)
+        return ",".join(read_schema(file).names) if head.startswith("PAR1") else head
+    return ""
 
 
 def check_no_input(file: Path, *inputs: Path | None) -> None:
@@ -213,9 +245,8 @@ def check_no_input(file: Path, *inputs: Path | None) -> None:
             raise UsageError(f"{file} would change the input {path}; choose another file")
 
 
-def save(write: Callable[[Path], None], file: Path, *inputs: Path | None) -> None:
-    """Write a report or draw a plot; raise UsageError if that fails, or the file is an input."""
-    check_no_input(file, *inputs)
+def save(write: Callable[[Path], None], file: Path) -> None:
+    """Write a report or draw a plot; raise UsageError if that fails."""
     try:
         write(file)
     except (ImportError, ValueError) as error:

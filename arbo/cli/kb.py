@@ -99,7 +99,7 @@ def edit(
     if not (docs or discovered or names or not reading.generic_names):
         wrong = "nothing to edit: give --add-names, --add-discovered or --remove-names"
         raise UsageError(f"{wrong}, or `--set generic_names=false`")
-    check_output(out, ENDINGS, kb.path, discovered, *(docs or ()))
+    check_output(out, "entities", ENDINGS, kb.path, discovered, *(docs or ()))
     base = kb.read(replace(reading, generic_names=True))
     if docs:
         corpus, before = annotated.read_from(docs, reading), set(zip(*base.names(), strict=True))
@@ -149,7 +149,7 @@ def convert(
     names = {key.strip(): column.strip() for key, _, column in pairs}
     if not all(names.values()):
         raise UsageError(f"--columns must be KEY=COLUMN,..., not {columns!r}")
-    check_output(out, ENDINGS, kb.path)
+    check_output(out, "entities", ENDINGS, kb.path)
     base = kb.read(how.of(READING, ReadingConfig()), columns=names)
     _write(base, out, {"entities": len(base)})
 

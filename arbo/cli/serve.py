@@ -19,7 +19,7 @@ from arbo.cli.models import FINDING, LinkingModels, load_finder, load_linker
 from arbo.errors import MissingDependency, UsageError
 from arbo.files import real
 
-Port = Annotated[int, Option(min=0, max=65535, help="Port to listen at; 0 for any free one.")]
+Port = Annotated[int, Option(metavar="N", parser=options.whole, help="Port to listen at; 0 for any free one.")]
 
 
 def serve(
@@ -71,8 +71,9 @@ def _listening_at(host: str, port: int) -> socket.socket:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or answers wait 40 ms for the client's ACK
         return listening
-    except OSError as error:
-        raise UsageError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from None
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", error)
+        raise UsageError(f"cannot listen at {host}, port {port}: {why}; choose another --port") from None
 
 
 _BEFORE = "Show what changed since this run. [default: the run of which RUN was made; with --out, none]"
@@ -130,9 +131,9 @@ def explore(
 
 def _write(run: Path, out: Path, before: Path | None, *, texts: bool) -> None:
     """Write the page of a run as one file."""
-    from arbo.explore.report import BEGINS, report
+    from arbo.explore.report import report
 
-    check_output(out, (".html", ".htm"), run, begins=BEGINS)
+    check_output(out, "page", (".html", ".htm"), run)
     result = arbo.Result.load(run)
     earlier = None if before is None else arbo.Result.load(before)
     size = report(result, out, name=real(run).name, texts=texts, before=earlier)

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import check_no_input
+from arbo.cli.inputs import check_no_input, check_output
 from arbo.errors import UsageError
 from arbo.formats import WRITERS, ExportFormat, Ids
 
@@ -146,7 +146,7 @@ def export(
 
     Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
     """
-    check_no_input(out, run)
+    check_no_input(out, run) if to == "brat" else check_output(out, to, ("",), run)
     result = arbo.Result.load(run)
     notes = result.export(out, to, ids=ids)
     console.say_notes(notes)

@@ -177,7 +177,7 @@ def edges(
     """
     if names and not kb.path:
         raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
-    check_output(out, ("",), *docs.paths, dev, kb.path, begins='{\n  "format": "arbo-edges"')
+    check_output(out, "edges", ("",), *docs.paths, dev, kb.path)
     linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
     documents, held_out = docs.read(reading), docs.dev(dev, reading)
     assert held_out is not None

@@ -53,7 +53,7 @@ def tune(
     if reranker and kb.path is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     objective_of(score, method, discovers=kb.path is None)
-    check_output(out, (".json",), *docs.paths, begins='{\n  "config": ')
+    check_output(out, "tuned", (".json",), *docs.paths)
     reading = how.of(READING, ReadingConfig())
     linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
         kb=kb.read(reading)

@@ -97,8 +97,6 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
-BEGINS = _PAGE.partition("{")[0]
-"""The first characters of each page."""
 
 
 def static(name: str) -> str:
