@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from arbo.linker import Linker as Linker
     from arbo.linking.config import LinkerConfig as LinkerConfig
     from arbo.pipeline.saved_run import SavedRun as SavedRun, open_run as open_run
-    from arbo.resolving.resolution import Resolution as Resolution, resolve as resolve
     from arbo.results.diff import diff as diff
     from arbo.results.evaluation import compare as compare
     from arbo.results.result import Result as Result

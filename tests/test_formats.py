@@ -15,6 +15,7 @@ from arbo.data.gold import Gold
 from arbo.errors import DataError, UsageError
 from arbo.formats import (
     DOCUMENT_FORMATS,
+    GRAPHS,
     KNOWLEDGE_BASE_FORMATS,
     TABLES,
     WRITERS,
@@ -208,7 +209,12 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
         assert names == {*table}
     assert {*TABLES} < {*WRITERS}
     assert all(callable(writer(name)) for name in WRITERS)
-    assert {name.split()[0] for name in DOCUMENTS} == {*DOCUMENT_FORMATS} - {"docbin", "parquet", "ecbplus-events"}
+    assert {name.split()[0] for name in DOCUMENTS} == {*DOCUMENT_FORMATS} - {
+        "docbin",
+        "parquet",
+        "ecbplus-events",
+        *GRAPHS,
+    }
     assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet"}
     for function, known in (
         (read_documents, "bioc, blink, brat, .*, zeshel"),

@@ -26,15 +26,14 @@ BUDGETS = {
     "arbo": 1220,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2850,  # 2,300
     "arbo/corrections": 1065,  # 1,000 before mentions were split and had several entities
-    "arbo/data": 3000,  # 1,900; tables, their checks, rows of frames, which people hold, and ids of annotations
-    "arbo/edges": 870,  # 1,200 with resolving
+    "arbo/data": 3005,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
+    "arbo/edges": 870,
     "arbo/encoders": 3010,  # 2,700
     "arbo/explore": 915,  # 1,400 with serve; the page is one, what is left are services that are promised
-    "arbo/formats": 3650,  # 3,300 before quotes, braces, comments and guesses that fail
+    "arbo/formats": 4145,  # 3,300 before quotes, braces, comments and guesses that fail, and graphs (480)
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1790,  # 1,400 with the linker
     "arbo/pipeline": 575,
-    "arbo/resolving": 730,  # 0 when graphs are formats of discover (53)
     "arbo/results": 2490,  # 2,400
     "arbo/retrieval": 1375,  # 1,000
     "arbo/sample": 25,
@@ -47,7 +46,7 @@ BUDGETS = {
     "eval": 4210,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_990, 32_500, 31_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_755, 32_400, 30_550
 """Of the whole; they shall become 34,300, 26,000 and 25,000. The page of tables, missed targets of everyday waits, the
 room of corrections, and the tables and recipes that a reader missed take 400 of the last."""
 FILES_IN_A_FOLDER = 32
@@ -240,5 +239,5 @@ def test_the_oldest_versions_are_those_that_pyproject_allows() -> None:
     assert all(f"{pinned[name]}.".startswith(f"{version}.") for name, version in allowed.items())
 
 
-UNTRIED = ("check", "minilm", "neo4j")
+UNTRIED = ("check", "minilm")
 """Extras whose oldest versions are not tested."""

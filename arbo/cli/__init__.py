@@ -28,7 +28,6 @@ _VERBS = {
     "review": "review",
     "add": "add",
     "serve": "explore serve",
-    "resolve": "resolve",
     "train": "train",
     "kb": "kb",
 }

@@ -89,7 +89,10 @@ def discover(
     models: Models,
     output: Output,
 ) -> None:
-    """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity."""
+    """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity.
+
+    Nodes of a knowledge graph: `arbo discover ragtest/output --out run`, then `arbo export run --to graphrag`.
+    """
     reading = how.of(READING, ReadingConfig())
     read = partial(docs.read, reading, column=text_column)
     _run(load_linker(models, how, threshold), read, output, how, docs.as_read(reading, text_column))

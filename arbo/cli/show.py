@@ -13,7 +13,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import check_no_input, check_output
 from arbo.errors import UsageError
-from arbo.formats import WRITERS, ExportFormat, Ids
+from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
 _WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
@@ -133,7 +133,7 @@ _IDS = (
 def export(
     run: options.Run,
     to: Annotated[ExportFormat, Option(metavar="FORMAT", case_sensitive=False, help=_TO)],
-    out: Annotated[Path, Option(metavar="PATH", help="File to write or replace; for brat, a new folder.")],
+    out: Annotated[Path, Option(metavar="PATH", help="File to write or replace; for brat and graphs, a new folder.")],
     ids: Annotated[Ids, Option(case_sensitive=False, help=_IDS)] = "links",
 ) -> None:
     """Write a run for a spreadsheet, for other programs, or for scoring.
@@ -141,12 +141,13 @@ def export(
     `arbo export run --to csv --out links.csv`, or `arbo export run --to brat --out folder`.
 
     The tables **csv** and **tsv** have a row for each mention, with its sentence, its link and the runner-up;
-    **clusters** are clusters across documents, and **conll** those of each document, for `arbo score`; the other
+    **clusters** are clusters across documents, and **conll** those of each document, for `arbo score`; **graphrag**,
+    **lightrag** and **neo4j** are the graph of which the run was made, each cluster one node; the other
     formats hold the documents, with links in place of gold ids unless `--ids gold`.
 
     Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
     """
-    check_no_input(out, run) if to == "brat" else check_output(out, to, ("",), run)
+    check_no_input(out, run) if to in FOLDERS else check_output(out, to, ("",), run)
     result = arbo.Result.load(run)
     notes = result.export(out, to, ids=ids)
     console.say_notes(notes)

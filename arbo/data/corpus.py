@@ -29,8 +29,8 @@ from arbo.files import PathLike, write_lines
 class Corpus(Sequence[Document]):
     """Documents in order, with unique ids; `notes` counts irregularities of the source, and are those of records.
 
-    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels. The
-    documents are `tables`, of which objects are made when somebody looks at them.
+    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels; `graph`
+    has the format and path of the graph whose nodes they are. Objects are made of `tables` when somebody looks at them.
 
     >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     >>> corpus
@@ -42,12 +42,14 @@ class Corpus(Sequence[Document]):
     tables: Tables
     notes: dict[str, int]
     index_names: dict[str, str | None]
+    graph: dict[str, str]
 
     def __init__(
         self,
         documents: Iterable[Document] | Tables = (),
         notes: Mapping[str, int] | None = None,
         index_names: Mapping[str, str | None] | None = None,
+        graph: Mapping[str, str] | None = None,
     ) -> None:
         if isinstance(documents, Records):
             tables = Tables.joined([part.tables for part in documents.parts()])
@@ -57,6 +59,7 @@ class Corpus(Sequence[Document]):
         if documents is not tables:
             check_ids(tables)
         vars(self).update(tables=tables, notes=dict(notes or {}), index_names=dict(index_names or {}))
+        vars(self)["graph"] = dict(graph or {})
 
     @cached_property
     def documents(self) -> Sequence[Document]:
@@ -158,8 +161,8 @@ class Corpus(Sequence[Document]):
         return self.of_tables(self.tables.of_mentions(np.array([seen.isdisjoint(gold) for gold in golds], bool)))
 
     def of_tables(self, tables: Tables) -> Self:
-        """Return a corpus of tables that come from those of this one, with its notes and index names."""
-        return type(self)(tables, self.notes, self.index_names)
+        """Return a corpus of tables that come from those of this one, with its notes, index names and graph."""
+        return type(self)(tables, self.notes, self.index_names, self.graph)
 
     def with_ids(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents with these ids, in their own order; unknown ids are left out."""

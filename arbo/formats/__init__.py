@@ -5,7 +5,8 @@ piece of a file, and `SUFFIXES`, the endings of files; the pieces are lines, unl
 
 `write_NAME` writes a format. A writer of documents takes three arguments: the documents, whose gold ids it writes; a
 path; and a mapping of each id to its name. It returns counts of the items that the format changes or cannot hold. A
-writer of tables takes a table and a path.
+writer of tables takes a table and a path; one of graphs takes the folder of the graph, a path, and the text and the
+cluster of each node.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from arbo.formats.files import Paths, data_files, line_pieces, read_head, read_i
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 _OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
-DocumentFormat = Literal[_Shared, _OfLines, "bioc", "brat", "docbin", "pubannotation", "text"]
+Graph = Literal["graphrag", "lightrag", "neo4j"]
+DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
-ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "clusters"]
+ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "clusters", Graph]
 Ids = Literal["links", "gold"]
 _Items = Literal["documents", "entities"]
 Inputs = PathLike | Iterable[PathLike]
@@ -47,6 +49,9 @@ _TAGGED = r"(?>[^\n]{0,300}[\t ](?:O|[BI]-\w+)(?:\t[^\n]{0,300})?\r?\n)"
 _JSON_WITH = r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*'
 
 DOCUMENT_FORMATS: Mapping[str, str] = {
+    "graphrag": r"\Aentities\.parquet\n",
+    "lightrag": r"\Agraph_chunk_entity_relation\.graphml\n",
+    "neo4j": r"\A.*\.csv\n[^\n]*:(START_)?ID\b",
     "parquet": _PARQUET,
     "docbin": r"\A.*\.spacy\n",
     "brat": r"\A.*\.(ann|tar|tgz)\n",
@@ -99,6 +104,8 @@ WRITERS: tuple[str, ...] = get_args(ExportFormat)
 _MODULES = {"clusters": "jsonl", "csv": "table", "ecbplus-events": "ecbplus", "parquet": "table", "tsv": "table"}
 """The modules of formats, if they do not have the names of these."""
 TABLES = ("csv", "tsv")
+GRAPHS: tuple[str, ...] = get_args(Graph)
+FOLDERS = ("brat", *GRAPHS)
 _FIRST_LINES = 3
 _BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 

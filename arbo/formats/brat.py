@@ -40,8 +40,8 @@ from urllib.parse import quote
 
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between, text_of
-from arbo.errors import DataError, UsageError
-from arbo.files import PathLike, real, whole_folder
+from arbo.errors import DataError
+from arbo.files import PathLike
 from arbo.formats.files import (
     LARGEST_ARCHIVE,
     Paths,
@@ -49,6 +49,7 @@ from arbo.formats.files import (
     data_files,
     decode,
     each_path,
+    new_folder,
     one_line,
     read_text,
     sound,
@@ -231,21 +232,15 @@ def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[s
     """
     notes: Counter[str] = Counter()
     taken: set[str] = set()
-    target = real(folder)
-    try:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise UsageError(f"{target} exists and is not an empty folder; choose another one, or remove it first")
-        with whole_folder(target) as partial:
-            for document in documents:
-                name = _file_name(document.id, taken)
-                notes["document ids percent-encoded to be file names"] += name != document.id
-                # A reader drops a byte order mark, so a text that begins with one needs a second.
-                text = "\ufeff" * document.text.startswith("\ufeff") + document.text
-                (partial / f"{name}.txt").write_bytes(text.encode())
-                lines = "".join(f"{line}\n" for line in _annotation_lines(document, names, notes))
-                (partial / f"{name}.ann").write_bytes(lines.encode())
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+    with new_folder(folder) as partial:
+        for document in documents:
+            name = _file_name(document.id, taken)
+            notes["document ids percent-encoded to be file names"] += name != document.id
+            # A reader drops a byte order mark, so a text that begins with one needs a second.
+            text = "\ufeff" * document.text.startswith("\ufeff") + document.text
+            (partial / f"{name}.txt").write_bytes(text.encode())
+            lines = "".join(f"{line}\n" for line in _annotation_lines(document, names, notes))
+            (partial / f"{name}.ann").write_bytes(lines.encode())
     return notes
 
 

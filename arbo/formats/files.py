@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from arbo.data import Mention, Records
 from arbo.data.records import Item
-from arbo.errors import DataError
-from arbo.files import PathLike
+from arbo.errors import DataError, UsageError
+from arbo.files import PathLike, real, whole_folder
 from arbo.text.checks import Span
 
 LARGEST_ARCHIVE = 2**30
@@ -285,6 +285,19 @@ def decode_line(raw: bytes, file: Path, number: int) -> str:
         problem = f"character {nul + 1} of the line is NUL; check that this is a text file in UTF-8"
         raise DataError(problem, file=str(file), line=number)
     return line
+
+
+@contextmanager
+def new_folder(path: PathLike) -> Iterator[Path]:
+    """Yield a folder to write, which becomes ``path`` at the end; raise UsageError if it has content or is refused."""
+    target = real(path)
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise UsageError(f"{target} exists and is not an empty folder; choose another one, or remove it first")
+        with whole_folder(target) as partial:
+            yield partial
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def one_line(text: str) -> str:

@@ -78,6 +78,7 @@ def describe(
             "fingerprint": fingerprint.result(),
         },
         "index": documents.index_names,
+        "graph": documents.graph,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "kb_source": None if kb is None else kb.source,
         "giants": giants,

@@ -26,7 +26,8 @@ def documents_of(run: Run) -> Corpus:
         raise DataError("the mentions of the run are not in the order of its documents; run the job again")
     mentions = run.mention_table.drop_columns(["gold_entities"])
     mentions = mentions.append_column("row", numbers(np.arange(len(mentions))))
-    return Corpus(replace(run.tables, mentions=mentions), run.manifest["notes"]["documents"], run.manifest.get("index"))
+    notes, *others = run.manifest["notes"]["documents"], run.manifest.get("index"), run.manifest.get("graph")
+    return Corpus(replace(run.tables, mentions=mentions), notes, *others)
 
 
 def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:

@@ -1,9 +1,11 @@
 """Export a run: as a flat table with one row for each mention, or as documents or clusters in other formats."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -15,7 +17,7 @@ from arbo.data.arrow import numbers, starts, strings
 from arbo.data.tables import metadata_in, names_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.formats import TABLES, Ids, writer
+from arbo.formats import GRAPHS, TABLES, Ids, writer
 from arbo.results.run import Ints, Run
 from arbo.results.views import ends_of, mention_view
 from arbo.text.sentences import sentences
@@ -29,6 +31,8 @@ _TOGETHER = 1 << 12
 def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
     """Write a run to a file or folder; see `arbo.Result.export`."""
     write = writer(to)
+    if to in GRAPHS:
+        return _write_graph(run, path, to, write)
     if to in TABLES:
         table = flat_table(run)
         notes = write(table, path)
@@ -41,6 +45,16 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
         notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
     return dict(+notes)
+
+
+def _write_graph(run: Run, path: PathLike, to: str, write: Callable[..., Counter[str]]) -> dict[str, int]:
+    """Write the knowledge graph of which a run was made, with the nodes of each cluster merged."""
+    graph = run.manifest.get("graph") or {"format": "none"}
+    if graph["format"] != to:
+        raise UsageError(f"the run is not of a graph in the format {to} (but {graph['format']}); discover such a graph")
+    ids, texts = (run.mention_table[name].to_pylist() for name in ("mention_id", "text"))
+    clusters = zip(texts, run.cluster_rows.tolist(), strict=True)
+    return dict(+write(Path(graph["path"]), path, dict(zip(ids, clusters, strict=True))))
 
 
 def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:

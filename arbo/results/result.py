@@ -105,16 +105,17 @@ class Result(Run):
         """Write the result in another format; return the counts of items that the format could not hold.
 
         Args:
-            path: the file to write or replace; for `brat` a folder that is missing or empty.
+            path: the file to write or replace; for `brat` and graphs a folder that is missing or empty.
             to: `csv` (for spreadsheets) or `tsv` for the table of `to_pandas`; `jsonl`, `pubtator` or `brat` for
-                the documents; `conll` for the clusters of each document; `clusters` for clusters across documents.
+                the documents; `conll` for the clusters of each document; `clusters` for clusters across documents;
+                `graphrag`, `lightrag` or `neo4j` for the graph of which the run was made, each cluster one node.
             ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity), or `gold`, the
                 annotated ids.
 
         Raises:
-            UsageError: the format or ``ids`` is unknown; the format needs texts, but the run has none; ``ids`` is
-                `gold`, but no mention is annotated; or the path cannot be written.
-            DataError: the format cannot hold an id.
+            UsageError: the format or ``ids`` is unknown; the run is not of such a graph; the format needs texts, but
+                the run has none; ``ids`` is `gold`, but no mention is annotated; or the path cannot be written.
+            DataError: the format cannot hold an id, or the graph has changed.
         """
         return export(self, path, to, ids)
 

@@ -1,7 +1,7 @@
 """Find words that are spelt like a name of an entity, without a model.
 
-This is a baseline of Li et al. 2022 (section 6.3). It is strong there, as the entities of each text are known. A pair
-is ``(texts[text[i]], kb.entities[entity[i]])``.
+This is a baseline of Li et al. 2022 (section 6.3), which needs `pip install rapidfuzz`. It is strong there, as the
+entities of each text are known. A pair is ``(texts[text[i]], kb.entities[entity[i]])``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,0 +1,108 @@
+"""What the formats of knowledge graphs share: a document for each node, and which node stands for each when merged.
+
+The document is the node's name, which is its only mention. Nodes are compared within their type, which is the domain of
+the document, without case. Placeholders such as UNKNOWN are no type. A node without a type has that of the nodes of its
+name, if they have one type.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arbo.data import Corpus, OnError
+from arbo.data.rows import documents_of
+from arbo.errors import DataError, UsageError
+from arbo.files import PathLike, real
+from arbo.formats.files import Paths, each_path, new_folder
+from arbo.text.names import normalize_names
+
+_NO_TYPES = frozenset(["", "entity", "n/a", "na", "none", "null", "other", "undefined", "unknown"])
+Mentions = Mapping[str, tuple[str, Hashable]]
+"""The text and the cluster of the mention of each node, by the id of the node."""
+
+
+class Node(NamedTuple):
+    """A node of a graph, in the order of its file."""
+
+    id: str
+    name: str
+    """Empty without a name."""
+    type: str
+    """As it is written; empty without a type."""
+
+    @property
+    def kind(self) -> str:
+        """The type that is compared; empty without one."""
+        kind = self.type.casefold()
+        return "" if kind in _NO_TYPES else kind
+
+    @classmethod
+    def of(cls, id_: str, name: Any, type_: Any) -> "Node":
+        """Make a node of values of any kind; None is missing."""
+        return cls(id_, *("" if value is None else str(value).strip() for value in (name, type_)))
+
+
+def folder_of(path: Paths) -> Path:
+    """Return the folder of a graph, which may be given by one of its files; raise UsageError for several."""
+    one, *others = each_path(path)
+    if others:
+        raise UsageError(f"a graph is one folder, not {1 + len(others)} paths; give one")
+    return one if one.is_dir() else one.parent
+
+
+def corpus_of(nodes: Sequence[Node], folder: Path, format_: str, on_error: OnError) -> Corpus:
+    """Make the documents of the nodes of a folder, which the corpus then knows; a node without a name is malformed."""
+    names = [" ".join(sorted(name.split())) for name in normalize_names([node.name for node in nodes])]
+    kinds: defaultdict[str, set[str | None]] = defaultdict(set)
+    for node, name in zip(nodes, names, strict=True):
+        kinds[name].update({node.kind} - {""})
+    rows: list[tuple[str, Any]] = []
+    for number, (node, name) in enumerate(zip(nodes, names, strict=True), 1):
+        place, (only, *more) = f"{folder}, node {number}", kinds[name] or [None]
+        row: dict[str, Any] = {
+            "document_id": node.id,
+            "mention_id": node.id,
+            "text": node.name,
+            "type": node.type or None,
+        }
+        row |= {"start": 0, "end": len(node.name), "domain": node.kind or (None if more else only)}
+        rows.append((place, row if node.name else DataError("the node has no name; fill it in", id=node.id)))
+    return Corpus(documents_of(rows, on_error), graph={"format": format_, "path": str(real(folder))})
+
+
+def write_merged(
+    nodes: Sequence[Node], mentions: Mentions, folder: Path, out: PathLike, write: Callable[[Path, list[int]], Any]
+) -> Counter[str]:
+    """Call ``write`` with a new folder and, for each node, the row of the node that stands for it; return its notes.
+
+    Of a cluster, a node stands that has a type, and of these one of the most frequent name, the first. Nodes without a
+    mention stand alone. Raise UsageError if ``out`` has content, DataError if the mentions are not those of the nodes.
+    """
+    changed = "the graph has changed since the run was made; discover it again"
+    for id_ in mentions.keys() - {node.id for node in nodes}:
+        raise DataError(changed, file=str(folder), id=id_)
+    names, rows_of = normalize_names([node.name for node in nodes]), defaultdict[Hashable, list[int]](list)
+    for row, node in enumerate(nodes):
+        name, cluster = mentions.get(node.id, (node.name, ("alone", row)))
+        if name != node.name:
+            raise DataError(changed, file=str(folder), id=node.id)
+        rows_of[cluster].append(row)
+    standing = list(range(len(nodes)))
+    for rows in rows_of.values():
+        count = Counter(names[row] for row in rows)
+        best = max(rows, key=lambda row: (nodes[row].kind != "", count[names[row]]))
+        for row in rows:
+            standing[row] = best
+    with new_folder(out) as partial:
+        notes = Counter(write(partial, standing))
+    merged = {row for row, best in enumerate(standing) if row != best}
+    return notes + Counter({"nodes merged into others": len(merged)})
+
+
+def groups_of(standing: Iterable[int]) -> list[list[int]]:
+    """Return the rows of each merged node, that which stands for it first, in the order of the latter."""
+    groups: dict[int, list[int]] = {}
+    for row, best in enumerate(standing):
+        groups.setdefault(best, [best]).extend([row] * (row != best))
+    return [groups[best] for best in sorted(groups)]

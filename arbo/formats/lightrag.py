@@ -1,0 +1,77 @@
+"""Read and write the graph of LightRAG in GraphML; entities are merged by the rules of its `amerge_entities`.
+
+Descriptions, sources and files of merged entities are joined, other values are those of the entity that stands for
+them, and of relations of one pair the largest weight. A relation between merged entities is left out. LightRAG keeps
+entities in further stores too: `await rag.amerge_entities(**merge)` for each item of `merges.json` changes them all.
+"""
+
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from arbo.data import Corpus, OnError
+from arbo.errors import DataError
+from arbo.files import PathLike
+from arbo.formats.files import Paths, check_entities, read_head
+from arbo.formats.graph import Mentions, Node, corpus_of, folder_of, groups_of, write_merged
+
+_GRAPH, _SEPARATOR = "graph_chunk_entity_relation.graphml", "<SEP>"
+_SEPARATORS = {"description": _SEPARATOR, "source_id": _SEPARATOR, "file_path": _SEPARATOR, "keywords": ","}
+"""What LightRAG writes between the values of merged entities or relations."""
+
+
+def read_documents(path: Paths, on_error: OnError = "fail") -> Corpus:
+    """Read the entities of a folder, in the order of the file."""
+    folder = folder_of(path)
+    return corpus_of(_nodes(_graph(folder)), folder, "lightrag", on_error)
+
+
+def write_lightrag(folder: Path, out: PathLike, mentions: Mentions) -> Counter[str]:
+    """Write the merged graph and `merges.json` to a new folder, see `write_merged`."""
+    graph = _graph(folder)
+    return write_merged(_nodes(graph), mentions, folder, out, partial(_write, graph))
+
+
+def _nodes(graph: Any) -> list[Node]:
+    return [Node.of(name, name, values.get("entity_type")) for name, values in graph.nodes(data=True)]
+
+
+def _write(old: Any, out: Path, standing: list[int]) -> None:
+    names, new = list(old), nx.Graph(**old.graph)
+    groups = [[names[row] for row in rows] for rows in groups_of(standing)]
+    new_of = {name: group[0] for group in groups for name in group}
+    for first, *others in groups:
+        new.add_node(first, **old.nodes[first])
+        for name in others:
+            new.add_node(first, **_joined(new.nodes[first], old.nodes[name]))
+    for one, two, values in old.edges(data=True):
+        ends = new_of[one], new_of[two]
+        if ends[0] != ends[1] or one == two:
+            new.add_edge(*ends, **_joined(new.edges[ends] if new.has_edge(*ends) else {}, values))
+    nx.write_graphml(new, out / _GRAPH)
+    calls = [{"source_entities": others, "target_entity": first} for first, *others in groups if others]
+    (out / "merges.json").write_text(json.dumps(calls, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _joined(kept: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    values = {**more, **kept}
+    for name, separator in _SEPARATORS.items():
+        if name in kept and name in more:
+            parts = (part for text in (kept[name], more[name]) for part in str(text).split(separator) if part)
+            values[name] = separator.join(dict.fromkeys(parts))
+    if "weight" in kept and "weight" in more:
+        values["weight"] = max(kept["weight"], more["weight"])
+    return values
+
+
+def _graph(folder: Path) -> Any:
+    try:
+        check_entities(read_head(folder / _GRAPH), folder / _GRAPH)
+        return nx.read_graphml(folder / _GRAPH)
+    except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
+        reason = f"unknown value {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"the graph cannot be read ({reason}); save it again", file=str(folder / _GRAPH)) from None
