@@ -36,6 +36,10 @@ settings.register_profile(_TIMELESS, deadline=None)  # a busy machine must not f
 settings.load_profile(_TIMELESS)
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_ROOT / ".numba_cache" / hashlib.sha256(_SOURCES).hexdigest()[:16]))
 
+# A thread each for processes that share the cores: threads that wait for each other took twice the time.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No test asks the hub for a model.
 os.environ["HF_HUB_OFFLINE"] = "1"
 

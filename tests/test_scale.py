@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -186,7 +187,8 @@ def test_a_worker_has_one_thread_if_the_script_imports_numpy(tmp_path: Path) -> 
         "        print([library['num_threads'] for library in pool.submit(threadpool_info).result()])\n",
         "utf-8",
     )
-    told = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=True)
+    command, environment = [sys.executable, tmp_path / "script.py"], os.environ | {"OMP_NUM_THREADS": "2"}
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert set(json.loads(told.stdout)) == {1}
 
 

@@ -75,8 +75,10 @@ def nodes() -> Iterator[Any]:
 
     how = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000}
     health = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
-    started = Nodes(initialize_head=True, head_node_args={**how, "_system_config": health})
-    started.add_node(**how)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "2")  # what a worker does not take
+        started = Nodes(initialize_head=True, head_node_args={**how, "_system_config": health})
+        started.add_node(**how)
     yield started
     started.shutdown()
 
