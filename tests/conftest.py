@@ -20,6 +20,7 @@ from tiny_models import WORDS
 
 if TYPE_CHECKING:
     import arbo
+    from arbo.edges.model import EdgeModel
     from arbo.encoders.tower import Tower
 
 Sample: TypeAlias = "tuple[arbo.Corpus, arbo.KnowledgeBase]"
@@ -73,6 +74,15 @@ def result(sample: Sample) -> arbo.Result:
 
     documents, kb = sample
     return arbo.Linker(kb).link(documents)
+
+
+@pytest.fixture(scope="session")
+def learnt(sample: Sample) -> EdgeModel:
+    """Train edges of mentions and of names on a part of the sample."""
+    import arbo
+
+    documents, kb = sample
+    return arbo.train_edges(documents[:60], documents[60:], kb, names=True)
 
 
 @pytest.fixture(scope="session")

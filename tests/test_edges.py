@@ -211,12 +211,6 @@ def test_direction_of_edges_within_a_document(linking: bool) -> None:
     assert {(0, 6), (6, 0)} <= edges
 
 
-@pytest.fixture(scope="module")
-def learnt() -> EdgeModel:
-    documents, kb = arbo.load_sample()
-    return arbo.train_edges(documents[:60], documents[60:], kb, names=True)
-
-
 def test_learnt_edges_link_better_than_names_alone(learnt: EdgeModel) -> None:
     documents, kb = arbo.load_sample()
     names, edges = (

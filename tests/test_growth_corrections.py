@@ -22,10 +22,10 @@ KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "ke
 TEXT = "The marsh fever of kelp blight patients."
 
 
-@pytest.mark.parametrize("corrected", [True, False])
 @pytest.mark.parametrize("seed", range(len(KINDS)))
-def test_a_history_ends_in_the_refit_and_in_the_run_of_all_at_once(seed: int, corrected: bool) -> None:
-    live(seed, n_steps=2, **KINDS[seed], corrected=corrected)
+def test_a_history_ends_in_the_refit_and_in_the_run_of_all_at_once(seed: int) -> None:
+    """Without corrections; the campaign `growth.histories` has them."""
+    live(seed, n_steps=2, **KINDS[seed], corrected=False)
 
 
 def test_histories_have_corrections_of_all_kinds_and_fates(tmp_path: Path) -> None:

@@ -56,15 +56,6 @@ def test_circles_in_an_ontology_end(tmp_path: Path) -> None:
     assert [entity.id for entity in arbo.read_knowledge_base(tmp_path / "circle.obo")] == ["U:1", "U:2", "U:3"]
 
 
-def test_a_knowledge_base_of_one_entity_through_every_method() -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
-    documents = [passage("d", "marsh fever and kelp blight", "marsh fever", "kelp blight", gold=("E1",))]
-    for method in ("arborescence", "minimax", "undirected", "independent"):
-        result = arbo.Linker(kb, config=arbo.LinkerConfig(method=method)).link(documents)  # type: ignore[arg-type]
-        assert [link.entity for link in result.links] == ["E1", None]
-        assert result.evaluate().linking is not None
-
-
 def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: Tower) -> None:
     encoder = dual_encoder(bert, cache=tmp_path)
     documents = [passage("d", "marsh fever", "marsh fever")]

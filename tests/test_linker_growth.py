@@ -16,30 +16,6 @@ from arbo.engine import Vectors
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
 from arbo.retrieval.growth import updated
-from clustering import METHODS
-
-
-def pool(seed: int, n: int) -> list[arbo.Document]:
-    """Make documents of two domains that share names."""
-    rng = np.random.default_rng(seed)
-    return [
-        document(f"d{rng.integers(10**6)}-{i}", *rng.choice(NAMES, rng.integers(0, 4)), domain=[None, "x"][i % 3 == 2])
-        for i in range(n)
-    ]
-
-
-def drawn_linker(seed: int, documents: list[arbo.Document], *, dense: bool, kb: bool) -> arbo.Linker:
-    rng = np.random.default_rng(seed)
-    average = {"nil_linkage": "average", "nil_threshold": 0.3} if rng.random() < 0.3 else {}
-    options: dict[str, Any] = {"method": METHODS[rng.integers(4)], "k": int(rng.integers(0, 4)), **average}
-    own = linker(KB if kb else None, **options)
-    if not dense:
-        return own
-    ids = [mention.id for one in documents for mention in one.mentions]
-    vectors = dict(zip(ids, rng.integers(1, 4, (len(ids), 3)).astype(float), strict=True))
-    metric = "cosine" if average else ["cosine", "dot"][rng.integers(2)]
-    entities = {entity.id: rng.integers(1, 4, 3).astype(float) for entity in KB}
-    return own.configured(encoder=arbo.VectorEncoder(vectors, entities, metric))
 
 
 def test_saved_runs_grow_and_do_not_change(tmp_path: Path) -> None:
@@ -56,8 +32,10 @@ def test_saved_runs_grow_and_do_not_change(tmp_path: Path) -> None:
 
 
 def test_a_run_that_can_grow_holds_its_vectors() -> None:
-    documents = pool(3, 9)
-    own = drawn_linker(3, documents, dense=True, kb=True)
+    documents = [document(f"d{i}", *NAMES[i : i + 2]) for i in range(7)]
+    ids = [mention.id for one in documents for mention in one.mentions]
+    vectors, entities = ({id_: [1.0, i % 3] for i, id_ in enumerate(some)} for some in (ids, [e.id for e in KB]))
+    own = linker(KB).configured(encoder=arbo.VectorEncoder(vectors, entities))
 
     def there() -> int:
         gc.collect()

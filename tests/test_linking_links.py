@@ -15,6 +15,7 @@ from builders import linking, sample_files
 from conftest import Run, Sample
 
 import arbo
+from arbo.edges.model import EdgeModel
 from arbo.linking import tables
 from arbo.linking.confidence import Confidence
 from arbo.linking.links import Links
@@ -72,11 +73,10 @@ def test_growth_makes_no_whole_table(run: Run, tmp_path: Path, made: list[tuple[
     assert not whole & {"candidates", "candidate_scores", "entity_name"}, whole
 
 
-def results(sample: Sample) -> Iterator[arbo.Result]:
+def results(sample: Sample, edges: EdgeModel) -> Iterator[arbo.Result]:
     """Link with corrections, confidence and learnt edges; discover; and link nothing."""
     documents, kb = sample
     lines = [{"mention": documents.mentions[0].id, "entity": kb.entities[3].id}]
-    edges = arbo.train_edges(documents[:60], documents[60:], kb, names=True)
     config = arbo.LinkerConfig(confidence=Confidence(-1.0, 2.0, 0.5))
     yield arbo.Linker(kb, config=config, edges=edges).link(documents, lines)
     yield arbo.Linker().discover(documents)
@@ -84,11 +84,11 @@ def results(sample: Sample) -> Iterator[arbo.Result]:
 
 
 def test_rows_columns_and_files_are_those_of_the_table(
-    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: Sample, learnt: EdgeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_folder, "GROUP", FEW)
     monkeypatch.setattr(tables, "_SLICE", 7)
-    for result in results(sample):
+    for result in results(sample, learnt):
         links, table = result.link_rows, result.link_table
         assert isinstance(links, Links)
         assert (links.column_names, links.schema, len(links)) == (table.column_names, table.schema, len(table))

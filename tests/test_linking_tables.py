@@ -41,12 +41,13 @@ def results(sample: Sample, edges: EdgeModel) -> Iterator[list[Any]]:
     yield some(arbo.Linker(kb, edges=edges).link(documents, lines))
 
 
-def test_slices_of_any_size_give_the_same_tables(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
-    edges = arbo.train_edges(sample[0][:60], sample[0][60:], sample[1], names=True)
-    expected = list(results(sample, edges))
+def test_slices_of_any_size_give_the_same_tables(
+    sample: Sample, learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = list(results(sample, learnt))
     for size in (1, 7, 50):
         monkeypatch.setattr(tables, "_SLICE", size)
-        assert list(results(sample, edges)) == expected
+        assert list(results(sample, learnt)) == expected
 
 
 def test_a_name_of_a_discovered_entity_that_the_knowledge_base_has_gets_a_number() -> None:

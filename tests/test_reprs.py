@@ -62,21 +62,6 @@ def test_each_fits_on_a_screen(shown: dict[str, object]) -> None:
     assert not too_long
 
 
-def test_what_is_shown_tells_what_it_is(shown: dict[str, object]) -> None:
-    assert repr(shown["Document"]).startswith("Document('D01', 399 characters, 8 mentions")
-    assert "mentions)" in repr(shown["Cluster"])
-    assert "best=Trial(" in repr(shown["Tuning"])
-    assert "accuracy" in repr(shown["Evaluation"])
-    assert "accuracy" in repr(shown["Report"])
-    assert repr(shown["Explanation"]) == str(shown["Explanation"])
-    assert repr(shown["Link"]).startswith("Link(mention='D46-1', document='D46', text='lantern', entity='SP:0014'")
-    assert repr(shown["Diff"]).startswith("Diff(clusters: ")
-    assert repr(shown["Partition"]) == "Partition(1 entities, 999 linked mentions, 0 NIL)"
-    assert repr(shown["MergeTree"]) == "MergeTree(999 leaves, 998 merges)"
-    assert "mentions=900" in repr(shown["ThresholdCurve"])
-    assert repr(arbo.Document("a", "b", domain="wiki")) == "Document('a', 1 characters, 0 mentions, domain='wiki')"
-
-
 class Tags(HTMLParser):
     """Collects the tags and the text of HTML."""
 
