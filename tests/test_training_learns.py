@@ -114,7 +114,7 @@ def test_all_parts_go_together(bert: Tower, tmp_path: Path, has_kb: bool) -> Non
         tokens = has_kb and place >= len(negatives)  # one vector a text first
         start = encoder(bert, pooling="tokens", metric="dot") if tokens else encoder(bert)
         changes: Any = {"scale": 1.0, "loss": "bce", "mixup": 0.3} if tokens else {"positives": first}
-        config = replace(QUICK if has_kb else CLUSTERS, negatives=second, batch_size=8, steps=2, **changes)
+        config = replace(QUICK if has_kb else CLUSTERS, negatives=second, batch_size=8, steps=1, **changes)
         given: Any = {"kb": kb, "dev": dev[:3]} if has_kb else {}
         out = tmp_path / str(place)
         trained = train(start, documents[:4] if has_kb else halved(), out=out, config=config, **given)
@@ -130,7 +130,7 @@ def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
     start = arbo.DualEncoder(bert, bert, reads).with_markers()
-    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=3, batch_size=32, learning_rate=1e-3)
+    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=2, batch_size=32, learning_rate=1e-3)
     trained = train(start, documents[:60], kb, out=tmp_path / "model", dev=documents[60:], config=config)
 
     def recall(model: arbo.DualEncoder) -> float:
