@@ -31,12 +31,7 @@ if TYPE_CHECKING:
         MissingDependency as MissingDependency,
         UsageError as UsageError,
     )
-    from arbo.formats import (
-        read_documents as read_documents,
-        read_jsonl as read_jsonl,
-        read_knowledge_base as read_knowledge_base,
-        read_pubtator as read_pubtator,
-    )
+    from arbo.formats import read_documents as read_documents, read_knowledge_base as read_knowledge_base
     from arbo.linker import Linker as Linker
     from arbo.linking.config import LinkerConfig as LinkerConfig
     from arbo.pipeline.saved_run import SavedRun as SavedRun, open_run as open_run

@@ -29,7 +29,7 @@ from arbo.linking.description import describe
 from arbo.linking.memory import Memory, check_release, kept_arrays
 from arbo.linking.run_documents import extended, without
 from arbo.progress import Announce, Stopwatch, quiet
-from arbo.results.graphs import graph_arrays
+from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
@@ -42,6 +42,8 @@ from arbo.retrieval.score_memory import ScoreMemory
 from arbo.retrieval.spelling import spelled
 
 if TYPE_CHECKING:
+    from pyarrow import Table
+
     from arbo.edges.model import EdgeModel
     from arbo.linking.config import Objective
     from arbo.linking.tuning import Tuning
@@ -55,7 +57,7 @@ class Linker:
         kb: the knowledge base, or rows that `KnowledgeBase.of` accepts; None to discover entities without one.
         encoder: the encoder of mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its
             package, or a name on the Hugging Face Hub. The default, ``ngram`` (character n-grams), needs no weights.
-        config: settings of the graph and of its clustering.
+        config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``.
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
@@ -104,6 +106,8 @@ class Linker:
             from arbo.edges.model import EdgeModel
 
             object.__setattr__(self, "edges", EdgeModel.load(self.edges))
+        if not isinstance(self.config, LinkerConfig):
+            object.__setattr__(self, "config", LinkerConfig.from_dict(self.config))
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
             raise UsageError(
@@ -163,6 +167,18 @@ class Linker:
         another knowledge base, and as `add` does.
         """
         return self._grown(Memory.of(result), lambda before: without(before, ids))
+
+    def find(self, result: Run, names: Iterable[Any]) -> Table:
+        """Look names up in a run, which does not change: return those of its clusters that `add` would give them.
+
+        The Arrow table has a row for each name: ``name, cluster_id, cluster_name`` and ``score``, the similarity to the
+        entity, or to the nearest mention of the run; null if neither is near enough. Raise errors as `add` does.
+
+        >>> linker = Linker()
+        >>> linker.find(linker.discover(["Marsh Fever", "kelp"]), ["marsh fevers", "fen"])["cluster_id"].to_pylist()
+        ['new-0', None]
+        """
+        return additions(result, self.add(result, names))
 
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
@@ -324,7 +340,8 @@ class Linker:
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations, kb=self.kb)
-        encoder = self.encoder.fit(inputs.taken(order).names) if self._entities is None else self._entities.fitted
+        names = inputs.taken(order[~inputs.is_blank[order]])
+        encoder = self.encoder.fit(names.names) if self._entities is None else self._entities.fitted
         return Mentions.of(inputs, order, encoder, self.announce)
 
     def _searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:

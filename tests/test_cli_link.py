@@ -36,7 +36,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert "weakest step" in shown.out
     assert "new-D09" in shown.out
     assert "accuracy" in shown.out
-    assert arbo.read_jsonl(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
+    assert arbo.read_documents(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
     assert run("--version").out.startswith("arbo ")
     again = ("demo", "--json", "--out", tmp_path / "demo run", "--files", tmp_path / "sample")
     assert run(*again).json["linking"] is not None

@@ -83,7 +83,7 @@ def test_documents_are_added_as_those_of_the_run_were_read(tmp_path: Path, run: 
         save_lines(tmp_path / f"{name}.jsonl", {"id": name, "text": "marsh fevers", "mentions": mentions})
     (tmp_path / "all.csv").write_text("name,n\nmarsh fever,1\n,1\nsea flus,1\nmarsh fevers,1\n")
     for ending, how, n in (
-        ("csv", ["--text-column", "name"], 3),
+        ("csv", ["--text-column", "name"], 4),
         ("txt", ["--find-mentions", "dictionary"], 4),
         ("jsonl", ["--types", "Disease"], 2),
     ):

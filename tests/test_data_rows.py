@@ -175,53 +175,13 @@ def test_what_holds_no_rows_is_refused(table: Any) -> None:
         KnowledgeBase.of(table)
 
 
-@pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), [None], np.array([1])])
+@pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), np.array([1])])
 def test_items_that_are_no_rows_are_refused(items: Any) -> None:
     if not isinstance(items[0], str):
         with pytest.raises(UsageError, match=r"expected documents, not .*; make them from dicts with Corpus\.of"):
             Corpus.of(items)
     with pytest.raises(UsageError, match=r"expected entities, not .*; make them from dicts with KnowledgeBase\.of"):
         KnowledgeBase.of(items)
-
-
-# A name a row
-
-NAMES = ["Marsh fever", "kelp blight", "marsh fevers"]
-
-
-@pytest.mark.parametrize(
-    "make", [list, tuple, iter, np.array, lambda names: np.array(names, object), pd.Index, pa.array, pd.Series]
-)
-def test_names_are_documents_in_their_order(make: Any) -> None:
-    corpus = Corpus.of(make(NAMES))
-    assert [(mention.id, mention.document_id, mention.text) for mention in corpus.mentions] == [
-        (str(row), str(row), name) for row, name in enumerate(NAMES)
-    ]
-    assert {(type(document.text), document.mentions[0].gold) for document in corpus} == {(str, None)}
-    assert [link.cluster for link in arbo.Linker().discover(make(NAMES)).links] == ["new-0", "new-1", "new-0"]
-
-
-def test_the_index_of_a_series_names_its_mentions() -> None:
-    names = pd.Series(NAMES, index=["r7", "r3", "r5"])
-    found = arbo.Linker().discover(names)
-    frame = names.to_frame("name").join(found.to_pandas()["cluster_id"].rename("cluster"))
-    assert frame.loc["r5", "cluster"] == frame.loc["r7", "cluster"] == "new-r7" == found.cluster_of("r5").id
-    repeated = arbo.Linker().discover(pd.Series(NAMES, index=[4, 4, 5]))
-    assert [link.mention.id for link in repeated.links] == ["0", "1", "2"]
-    assert repeated.to_pandas().index.tolist() == [4, 4, 5]
-    with pytest.raises(DataError, match=r"pass their column alone, such as frame\[\"name\"\]"):
-        arbo.Linker().discover(names.to_frame("name"))
-    named = pd.Series(NAMES, index=pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]))
-    assert [mention.id for mention in Corpus.of(named).mentions] == ["b/2", "b/1", "a/2"]
-    dated = Corpus.of(pd.Series(["flu"], index=pd.to_datetime(["2026-11-22"])))
-    assert dated.mentions[0].metadata == {"index": "2026-11-22 00:00:00"}
-
-
-@pytest.mark.parametrize("missing", [None, np.nan, " ", 3])
-def test_a_missing_name_is_told_by_row_and_index(missing: Any) -> None:
-    for row, names in enumerate(([missing, "flu"], ["flu", missing])):
-        with pytest.raises(DataError, match=rf"row {row}, 'i{row}': a name must be a non-blank string"):
-            Corpus.of(pd.Series(names, index=["i0", "i1"]))
 
 
 # A mention a row
@@ -371,30 +331,7 @@ def test_any_documents_come_back_from_rows_and_frames(written: tuple[Document, .
         assert Corpus.of(frame.drop(columns="mention_text", errors="ignore")) == corpus
 
 
-# The index, gold clusters and scores of a frame
-
-INDEXES = {
-    "repeated, and named": pd.Index(["a", "a", "b"], name="order"),
-    "of levels": pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]),
-    "default": pd.RangeIndex(3),
-    "mixed, and one missing": pd.Index(["7", None, 7]),
-    "of long numbers": pd.Index([2**63 + 1, 7, 2**64 - 1]),
-    "named like a column of the result": pd.Index(["x", "y", "z"], name="entity_id"),
-}
-
-
-@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES.keys())
-def test_a_result_has_the_index_of_the_frame(index: pd.Index, tmp_path: Path) -> None:
-    names = pd.Series(NAMES, index=index, name="customer")
-    rows = pd.DataFrame({"document_id": ["a", "b", "c"], "text": NAMES, "start": 0, "end": [11, 11, 12], "index": 5})
-    for given_ in (names, rows.set_index(index), Corpus.of(rows.set_index(index))[:3].of_types([None])):
-        found = arbo.Linker().discover(given_)
-        found.save(tmp_path / "run")
-        for result in (found, arbo.Result.load(tmp_path / "run")):
-            pd.testing.assert_index_equal(result.to_pandas().index, index, exact="equiv")
-        found.save(tmp_path / "run", texts=False)
-        assert arbo.Result.load(tmp_path / "run").to_pandas()["text"].tolist() == NAMES
-    assert found.to_pandas()["index"].tolist() == [5] * 3
+# Gold clusters and scores of a frame
 
 
 @pytest.mark.parametrize("some", [((0.5, "c1"), (None, None), (1.0, "c1")), ((0.5, None),), ((None, "c"),), ()])

@@ -72,12 +72,13 @@ LINES = ("Name,context,type,count,entity", "Marsh fever, a fever ,Disease,3,D1",
 @pytest.mark.parametrize("column", ["Name", "name"])
 def test_each_cell_of_a_column_is_a_mention_with_the_columns_beside_it(tmp_path: Path, column: str) -> None:
     corpus = read_column(save_lines(tmp_path / "t.csv", *LINES), column)
-    first, second, third = corpus.mentions
+    first, second, blank, third = corpus.mentions
     assert (first.text, first.spans, first.type, first.gold) == ("Marsh fever", ((0, 11),), "Disease", ("D1",))
     assert (first.metadata, corpus[0].text) == ({"count": "3"}, "Marsh fever\na fever")
     assert (second.text, second.type, second.gold, corpus[1].text) == ('fever, "hill"', None, None, 'fever, "hill"')
-    assert ([document.id for document in corpus], third.text) == (["1", "2", "4"], "fen")
-    assert corpus.notes == {"rows with an empty cell left out": 1}
+    assert [(mention.id, mention.document_id) for mention in corpus.mentions] == [(n, n) for n in "0123"]
+    assert (third.text, blank.text, corpus[2].text, blank.type) == ("fen", " ", " ", "Place")
+    assert corpus.notes == {"blank names are clusters of their own": 1}
 
 
 def test_a_name_stands_in_the_text_beside_it(tmp_path: Path) -> None:
@@ -105,14 +106,15 @@ def test_ids_and_unknown_columns_of_a_table(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     for file in ("t.parquet", "t.tsv"):
-        assert [(one.id, one.text) for one in read_column(tmp_path / file, "label")] == [("7", "fen\nx")]
+        assert [(one.id, one.text) for one in read_column(tmp_path / file, "label")] == [("7", "fen\nx"), ("9", " ")]
     with pytest.raises(DataError, match=r"line 1: there is no column 'label'; the columns are 'Name, context"):
         read_column(save_lines(tmp_path / "t.csv", *LINES), "label")
     with pytest.raises(DataError, match="there is no column 'name'; the columns are id, label, text"):
         read_column(tmp_path / "t.parquet", "name")
     corpus = read_column(save_lines(tmp_path / "short.csv", "nr,label,x", "1,fen,y", "2", "3,mere"), "label")
-    assert [mention.text for mention in corpus.mentions] == ["fen", "mere"]
-    assert corpus.notes == {"rows with an empty cell left out": 1}
+    assert [mention.text for mention in corpus.mentions] == ["fen", " ", "mere"]
+    repeated = read_column(save_lines(tmp_path / "ids.csv", "id,label", "7,fen", "7,fen", "8,mere"), "label")
+    assert [mention.id for mention in repeated.mentions] == ["7:0-3", "7:0-3#2", "8:0-4"]
 
 
 def test_the_option_of_link_and_discover(run: Run, tmp_path: Path) -> None:
@@ -120,9 +122,9 @@ def test_the_option_of_link_and_discover(run: Run, tmp_path: Path) -> None:
     arbo.KnowledgeBase([arbo.Entity("D1", "marsh fever"), arbo.Entity("P1", "fen", types=("Place",))]).to_jsonl(kb)
     out = tmp_path / "run"
     linked = run("link", table, "--text-column", "Name", "--types", "Place", "--kb", kb, "--out", out, "--json")
-    assert (linked.code, linked.json["mentions"], linked.json["linked"]) == (0, 1, 1)
-    assert "1 rows with an empty cell left out" in linked.told
-    assert run("discover", table, "--text-column", "Name", "--out", out, "--json").json["mentions"] == 3
+    assert (linked.code, linked.json["mentions"], linked.json["linked"]) == (0, 2, 1)
+    assert "1 blank names are clusters of their own" in linked.told
+    assert run("discover", table, "--text-column", "Name", "--out", out, "--json").json["mentions"] == 4
     two = run("discover", table, table, "--text-column", "Name", "--out", out)
     assert (two.code, "reads one table at a time" in two.told) == (2, True)
 

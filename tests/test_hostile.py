@@ -45,7 +45,7 @@ def test_identical_spans_with_two_entities_are_linked_alike_and_scored_apart() -
 def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:
     text = "\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301\u0300 \U0001f98a\r\nmarsh fever \u0e01\u0e34 kelp blight"
     Corpus.of([passage("d", text, "kelp blight", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
-    result = arbo.Linker(KB).link(arbo.read_jsonl(tmp_path / "documents.jsonl"))
+    result = arbo.Linker(KB).link(arbo.read_documents(tmp_path / "documents.jsonl"))
     assert [(link.mention.text, link.entity) for link in result.links] == [("kelp blight", "E2"), ("marsh fever", "E1")]
 
 

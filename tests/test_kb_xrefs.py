@@ -9,7 +9,7 @@ import pytest
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.formats import read_knowledge_base, read_pubtator
+from arbo.formats import read_documents, read_knowledge_base
 
 FLU = Entity("DO:1", "flu", xrefs=("MSH:D1", "UMLS_CUI:C1", "no prefix"))
 BIRD_FLU = Entity("DO:2", "bird flu", xrefs=("MSH:D1", "MeSH:D2", "MSH:"))
@@ -66,7 +66,7 @@ def test_an_id_that_thousands_share_is_answered_by_each() -> None:
 def test_a_real_corpus_is_linked_to_the_disease_ontology_through_mesh(shared: Callable[[str], Path]) -> None:
     ontology = read_knowledge_base(shared("data/disease_ontology/HumanDO_2015-11-11.obo.gz"))
     view = ontology.through_xrefs("MSH")
-    golds = [mention.gold for mention in read_pubtator(shared("data/ncbi_disease/NCBItestset_corpus.txt")).mentions]
+    golds = [mention.gold for mention in read_documents(shared("data/ncbi_disease/NCBItestset_corpus.txt")).mentions]
     # Published: mentions whose ids are all found. A few composite ones have only some.
     assert sum(bool(gold) and all(concept in view for concept in gold or ()) for gold in golds) == 714
     assert sum(bool(view.rows_within(gold or (), None)) for gold in golds) == 717

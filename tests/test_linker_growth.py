@@ -67,8 +67,7 @@ def test_single_mentions_can_be_removed() -> None:
         arbo.Linker().remove(result, ["q", "a"])
     names = arbo.Linker().discover(["zzz", "fever"])
     assert [link.mention.id for link in arbo.Linker().remove(names, ["0"]).links] == ["1"]
-    with pytest.raises(DataError, match=r"this document already; .*, or give names as documents with ids of their own"):
-        arbo.Linker().add(names, ["kelp"])
+    assert [link.mention.id for link in arbo.Linker().add(names, ["kelp", None]).links] == ["0", "1", "2", "3"]
     both = arbo.Linker().discover([document("a", "zzz"), document("a-0", "fever", "kelp")])
     with pytest.raises(UsageError, match="'a-0' is a document and a mention of 'a'; give all mentions of one"):
         arbo.Linker().remove(both, ["a-0"])

@@ -151,7 +151,7 @@ def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
         assert sum(score for _, score in link.candidates) == pytest.approx(1, abs=1e-5)
     cross = CrossEncoder.from_pretrained(files / "cross")
     assert result.manifest["encoder"]["reranker"]["weights"] == cross.settings["weights"]
-    documents, kb = arbo.read_jsonl(files / "docs.jsonl"), arbo.read_knowledge_base(files / "kb.jsonl")
+    documents, kb = arbo.read_documents(files / "docs.jsonl"), arbo.read_knowledge_base(files / "kb.jsonl")
     own = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=3), reranker=cross).link(documents)
     assert [link.entity for link in own.links] == [link.entity for link in result.links]
 
@@ -163,7 +163,7 @@ def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
 
 
 def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents, kb = arbo.read_jsonl(files / "docs.jsonl"), linking(files, "docs.jsonl")[3:]
+    documents, kb = arbo.read_documents(files / "docs.jsonl"), linking(files, "docs.jsonl")[3:]
     documents[:4].to_jsonl(files / "docs.jsonl")
     documents[4:].to_jsonl(files / "more.jsonl")
     first = run("link", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", files / "one")

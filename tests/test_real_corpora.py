@@ -38,7 +38,7 @@ def search(linker: arbo.Linker, corpus: arbo.Corpus) -> Searched:
 
 @pytest.fixture(scope="session")
 def ncbi(linker: arbo.Linker, shared: Shared) -> Searched:
-    return search(linker, arbo.read_pubtator(shared("data/ncbi_disease/NCBItestset_corpus.txt")))
+    return search(linker, arbo.read_documents(shared("data/ncbi_disease/NCBItestset_corpus.txt")))
 
 
 @pytest.fixture(scope="session")

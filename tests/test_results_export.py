@@ -266,13 +266,13 @@ def test_gold_clusters_are_exported_beside_gold_ids(tmp_path: Path) -> None:
     for run in (arbo.Linker().discover(documents), arbo.Linker([{"id": "E1", "name": "flu"}]).link(documents)):
         assert run.to_pandas()["gold_cluster"].tolist() == ["c1", "c1", "c2"]
         assert run.export(tmp_path / "gold.jsonl", "jsonl", ids="gold") == {}
-        assert list(arbo.read_jsonl(tmp_path / "gold.jsonl")) == documents
+        assert list(arbo.read_documents(tmp_path / "gold.jsonl")) == documents
         run.export(tmp_path / "key.jsonl", "clusters", ids="gold")
         assert read_clusters((tmp_path / "key.jsonl").read_text().split("\n")).documents == {
             "": [["d-0"], ["d-1"], ["d-2"]]
         }
         run.export(tmp_path / "links.jsonl", "jsonl")
-        linked = arbo.read_jsonl(tmp_path / "links.jsonl").mentions
+        linked = arbo.read_documents(tmp_path / "links.jsonl").mentions
         assert [(m.gold, m.cluster) for m in linked] == [((link.cluster,), None) for link in run.links]
         assert run.export(tmp_path / "gold.txt", "pubtator", ids="gold")["gold clusters left out"] == 3
         assert "gold clusters left out" not in run.export(tmp_path / "links.txt", "pubtator")
@@ -282,5 +282,5 @@ def test_domains_are_counted_where_they_are_lost(tmp_path: Path) -> None:
     found = arbo.Linker().discover([document("d", "flu", domain="wiki")])
     assert found.to_pandas()["domain"].tolist() == ["wiki"]
     assert found.export(tmp_path / "out.jsonl", "jsonl") == {}
-    assert arbo.read_jsonl(tmp_path / "out.jsonl")[0].domain == "wiki"
+    assert arbo.read_documents(tmp_path / "out.jsonl")[0].domain == "wiki"
     assert found.export(tmp_path / "out", "brat")["documents whose domain is left out"] == 1

@@ -99,17 +99,12 @@ def _save(saved: SavedRun, after: arbo.Result, out: Path) -> None:
 def _read(
     saved: SavedRun, docs: list[Path], formats: Reading, how: ReadingConfig, kb: arbo.KnowledgeBase | None
 ) -> arbo.Corpus:
-    """Read documents as those of the run were read, but for the options given, and find mentions if the run did.
-
-    Names without ids are numbered from the largest number on that the run has.
-    """
+    """Read documents as those of the run were read, but for the options given, and find mentions if the run did."""
     was = saved.result.manifest.get("reading", {})
     formats = replace(formats, format_=formats.format_ or was.get("format"), types=formats.types or was.get("types"))
     how = replace(how, by_topic=how.by_topic or was.get("by_topic", False))
-    finder, column, first = was.get("finder"), was.get("column"), 1
-    if column is not None:
-        first += max((int(id_) for id_ in saved.result.document_ids.to_pylist() if id_.isdecimal()), default=0)
-    documents = formats.read_from(docs, how, mentions=finder is None, column=column, first=first)
+    finder, column = was.get("finder"), was.get("column")
+    documents = formats.read_from(docs, how, mentions=finder is None, column=column)
     if finder is None or kb is None:
         return documents
     expand, finding = saved.result.manifest["config"]["expand_abbreviations"], Chosen({FINDING.name: was[FINDING.name]})

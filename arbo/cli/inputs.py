@@ -97,9 +97,8 @@ class Reading:
         *,
         mentions: bool = True,
         column: str | None = None,
-        first: int = 1,
     ) -> Corpus:
-        """Read documents, or the names in a ``column`` of a table, whose rows without ids are numbered from ``first``.
+        """Read documents, or the names in a ``column`` of a table.
 
         Raise DataError if the documents have no mentions, unless ``mentions`` is false.
         """
@@ -114,7 +113,7 @@ class Reading:
 
             if len(docs) > 1:
                 raise UsageError("--text-column reads one table at a time; give one file")
-            documents = read_column(docs[0], column, on_error=how.on_error, first=first)
+            documents = read_column(docs[0], column, on_error=how.on_error)
             documents = documents if self.types is None else documents.of_types(self.types)
         if how.ids is not None:
             documents = _of_ids(documents, Path(how.ids))

@@ -164,8 +164,8 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
     console.say_notes(result.manifest["notes"]["gold"])
     for what, recall in result.manifest["search"]["recall"].items():
         console.say(f"the first stage found {recall:.1%} of the nearest {what} (on a sample)")
-    for warning in (*result.warnings, *result.giants):
-        console.warn(str(warning))
+    for warning in result.warnings:
+        console.warn(warning)
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):
         console.warn(problem)
 
@@ -183,7 +183,7 @@ def _print(result: arbo.Result, folder: Path) -> None:
         console.print_title("Largest discovered entities")
         console.print_discovered(result, 5)
     look = "--clusters" if manifest["knowledge_base"] is None else "--lowest-margin"
-    first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.labels)
+    first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.gold_labels)
     console.print_next(
         folder, ["show", look], *(["explain", id_] for id_ in first), *([["evaluate"]] if annotated else [])
     )

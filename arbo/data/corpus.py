@@ -18,9 +18,9 @@ from arbo.data.fingerprint import fingerprint_of
 from arbo.data.gold_ids import known_ids
 from arbo.data.objects import document_line
 from arbo.data.records import Records
-from arbo.data.rows import are_names, documents_of, index_of, items_of, numbered, tables_of_names
+from arbo.data.rows import are_names, documents_of, index_of, items_of, placed, tables_of_names
 from arbo.data.spacy_docs import document_of_doc, is_doc
-from arbo.data.tables import DocumentRows, Tables, check_ids, metadata_in, numbered as numbered_mentions, rows_with
+from arbo.data.tables import DocumentRows, Tables, blank_notes, check_ids, metadata_in, numbered, rows_with
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
@@ -100,15 +100,16 @@ class Corpus(Sequence[Document]):
                 remedy = "read files with arbo.read_documents(path), or put a single name into a list"
             raise UsageError(f"expected documents, not {type(documents).__name__}; {remedy}")
         if are_names(documents, items):
-            return cls(tables_of_names(documents, items), None, index_of(documents))
+            tables = tables_of_names(documents, items)
+            return cls(tables, blank_notes(tables.mentions), index_of(documents))
         if items and is_doc(items[0]):
             return cls(document_of_doc(str(number), doc) for number, doc in enumerate(items))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        return cls(documents_of(numbered(items)), None, index_of(documents))
+        return cls(documents_of(placed(items)), None, index_of(documents))
 
     def to_jsonl(self, path: PathLike) -> None:
-        """Write the corpus as JSON lines, gzipped if the path ends in `.gz`; `arbo.read_jsonl` reads them.
+        """Write the corpus as JSON lines, gzipped if the path ends in `.gz`; `arbo.read_documents` reads them.
 
         Raise UsageError if the file cannot be written.
         """
@@ -200,7 +201,7 @@ class Corpus(Sequence[Document]):
     @cached_property
     def order(self) -> npt.NDArray[np.int64]:
         """(mentions,) the rows of the mentions, sorted by document id, spans and mention id."""
-        return numbered_mentions(self.tables.mentions)
+        return numbered(self.tables.mentions)
 
     @property
     def fingerprint(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, numbers
 from arbo.data.corpus import Corpus
@@ -40,6 +41,12 @@ class Inputs(OnDemand[MentionInput]):
         """The names of the mentions."""
         names: list[str] = names_in(self.corpus.tables.mentions).take(numbers(self.rows)).to_pylist()
         return names
+
+    @cached_property
+    def is_blank(self) -> npt.NDArray[np.bool_]:
+        """(mentions,) whether a name is only white space."""
+        blank: Any = pc.indices_nonzero(pc.utf8_is_space(names_in(self.corpus.tables.mentions)).combine_chunks())
+        return np.isin(self.rows, np.from_dlpack(blank))
 
     def column(self, name: str) -> list[Any]:
         """Return a column of the table of mentions, see `arbo.data.tables`."""

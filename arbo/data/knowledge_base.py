@@ -22,7 +22,7 @@ from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.releases import Keys
-from arbo.data.rows import entities_of, items_of, numbered
+from arbo.data.rows import entities_of, items_of, placed
 from arbo.errors import UsageError, listed
 from arbo.files import PathLike, write_lines
 
@@ -97,7 +97,7 @@ class KnowledgeBase:
                 remedy = "read files with arbo.read_knowledge_base(path)"
             kind = type(entities).__name__
             raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {remedy}")
-        return cls(entities_of(numbered(items)) if items and isinstance(items[0], Mapping) else items)
+        return cls(entities_of(placed(items)) if items and isinstance(items[0], Mapping) else items)
 
     @classmethod
     def from_index(cls, path: PathLike) -> KnowledgeBase:

@@ -35,7 +35,7 @@ from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
 from arbo.data.tables import Tables
 from arbo.errors import DataError
-from arbo.text.checks import check_name, check_spans, check_text
+from arbo.text.checks import check_spans, check_text
 
 Placed = tuple[str, Any]
 """The place of a row, for errors, and the row, or a DataError if the row could not be read."""
@@ -60,6 +60,8 @@ _IN_ANY_ROW = {
 }
 COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.string, "score": objects.number}
 
+BLANK = " "
+"""The text of a missing name; blank names are never compared, so that each is a cluster of its own."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -98,36 +100,34 @@ def index_of(table: Any) -> dict[str, str | None]:
     return dict(zip(map(str, frame.iloc[:0].reset_index().columns), frame.index.names, strict=False))
 
 
-def numbered(items: Iterable[Any]) -> list[Placed]:
+def placed(items: Iterable[Any]) -> list[Placed]:
     """Return items in memory with their places."""
     return [(f"row {number}", item) for number, item in enumerate(items)]
 
 
 def are_names(table: Any, items: Sequence[Any]) -> bool:
-    """Return whether the items are names: the first is a string, or the table is a pandas Series."""
-    return isinstance(next(iter(items), None), str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
+    """Return whether the items are names: the first that is there is a string, or the table is a pandas Series."""
+    first = next((item for item in items if _plain(item) is not None), "" if items else None)
+    return isinstance(first, str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
 
 
 def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
-    """Make a document from each name, with one mention of the same id.
+    """Make a document from each name, with one mention of the same id; a missing name becomes a blank one.
 
     The id is the name's label if ``table`` is a Series with unique labels, otherwise its row. The mention of a Series
-    keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is blank or cannot be stored.
+    keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is no string, or not storable.
     """
     labels, metadata = _labels(table, len(names))
+    names = [name or BLANK if isinstance(name, str) else BLANK if _plain(name) is None else name for name in names]
     for row in () if are_storable(names) and are_storable(labels) else range(len(names)):
-        name, label = names[row], labels[row]
-        if not isinstance(name, str) or not name.strip():
-            problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
-            raise DataError(problem, file=f"row {row}", id=label)
-        check_text(name, "the name", of=label)
-        check_name(label, "the id of a name")
-    return Tables.of_names(labels, labels, names, metadata)
+        check_text(names[row], f"the name in row {row}", of=labels[row])
+        check_text(labels[row], f"the id of row {row}")
+    return Tables.of_names(labels, names, metadata)
 
 
 def are_storable(texts: Sequence[Any]) -> bool:
-    """Return whether all are strings that can be stored, and none is blank."""
-    if not {*map(type, texts)} <= {str} or not all(map(str.strip, texts)):
+    """Return whether all are strings that can be stored."""
+    if not {*map(type, texts)} <= {str}:
         return False
     text = "".join(texts)
     return "\0" not in text and (text.isascii() or not _SURROGATE.search(text))
@@ -148,7 +148,7 @@ def _labels(table: Any, n: int) -> tuple[list[str], list[str | None]]:
     labels = (
         [*map(str, values[0])] if len(keys) == 1 else ["/".join(map(str, row)) for row in zip(*values, strict=True)]
     )
-    if "" in labels or len(set(labels)) < n:
+    if not all(map(str.strip, labels)) or len(set(labels)) < n:
         labels = list(map(str, range(n)))
     rows = [", ".join(filter(None, row)) for row in zip(*cells, strict=True)]
     return labels, [f"{{{row}}}" if row else None for row in rows]

@@ -81,14 +81,12 @@ class Tables:
         return cls(pa.table(texts), pa.table(rows), sizes)
 
     @classmethod
-    def of_names(
-        cls, documents: Sequence[str], mentions: Sequence[str], names: Sequence[str], metadata: Sequence[str | None]
-    ) -> Self:
-        """Make a document of each name, from valid ids and the metadata of mentions as JSON."""
-        ids, text, empty = strings(documents), strings(names), pa.nulls(len(names), pa.string())
+    def of_names(cls, labels: Sequence[str], names: Sequence[str], metadata: Sequence[str | None]) -> Self:
+        """Make a document of each name, with a mention of the same id, and the metadata of mentions as JSON."""
+        ids, text, empty = strings(labels), strings(names), pa.nulls(len(names), pa.string())
         end = np.fromiter(map(len, names), np.int32, len(names))
         rows = {
-            "mention_id": ids if mentions is documents else strings(mentions),
+            "mention_id": ids,
             "document_id": ids,
             "spans": _span_lists(np.zeros_like(end), end, np.ones_like(end)),
             "text": text,
@@ -229,6 +227,12 @@ def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
 def names_in(mentions: pa.Table) -> pa.ChunkedArray:
     """Return the name of each mention of a table that is compared."""
     return pc.coalesce(mentions["expansion"], mentions["text"])
+
+
+def blank_notes(mentions: pa.Table) -> dict[str, int]:
+    """Return a note with the number of mentions whose text is white space; {} without any."""
+    n = pc.sum(pc.utf8_is_space(mentions["text"])).as_py()
+    return {"blank names are clusters of their own": n} if n else {}
 
 
 def _optional(name: str, values: Sequence[Any]) -> dict[str, pa.Array]:

@@ -38,7 +38,7 @@ def overview(run: Run) -> dict[str, Any]:
 
 def _scores(run: Run) -> dict[str, Any]:
     """Return the headline figures by name, with their intervals."""
-    if all(gold is None for gold in run.labels):
+    if all(gold is None for gold in run.gold_labels):
         return {}
     (entries,) = evaluate(run).report("run").systems.values()
     return {name: entry.as_dict() for name, entry in entries.items()}

@@ -172,16 +172,6 @@ def read_documents(
     return chosen
 
 
-def read_jsonl(path: Inputs, *, on_error: OnError = "fail") -> data.Corpus:
-    """Read documents in arbo's own format, see `read_documents`."""
-    return read_documents(path, "jsonl", on_error=on_error)
-
-
-def read_pubtator(path: Inputs, *, on_error: OnError = "fail") -> data.Corpus:
-    """Read documents in the format of PubTator, see `read_documents`."""
-    return read_documents(path, "pubtator", on_error=on_error)
-
-
 def read_knowledge_base(
     path: Inputs,
     format: str | None = None,  # noqa: A002

@@ -44,8 +44,8 @@ from arbo.data.arrow import numbers
 from arbo.data.entity_table import joined, table_of_columns
 from arbo.data.gold_ids import ids_in
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.rows import COLUMNS, Placed, are_storable, documents_of, entities_of
-from arbo.data.tables import Tables
+from arbo.data.rows import BLANK, COLUMNS, Placed, are_storable, documents_of, entities_of
+from arbo.data.tables import Tables, blank_notes
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_text, unpacked
@@ -65,7 +65,7 @@ _OF_CTD = {"DiseaseID": "id", "ChemicalID": "id", "GeneID": "id", "DiseaseName":
 _OF_CTD |= {"GeneSymbol": "name", "AltDiseaseIDs": "alternative_ids", "AltGeneIDs": "alternative_ids"}
 _COMMENTS = re.compile(r"\A(?:#(?:[^\S\n][^\n]*)?\n)+")
 _NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
-_OF_A_NAME = {"document_id", "text", "start", "end"}
+_OF_A_NAME = {"document_id", "mention_id", "text", "start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
@@ -90,33 +90,36 @@ def read_rows(path: Path, column: str) -> Iterable[Placed]:
     return _parquet(path) if kind == "parquet" else _delimited(path, kind, (), own_name(column))
 
 
-def read_column(path: Path, column: str, *, on_error: OnError = "fail", first: int = 1) -> Corpus:
-    """Make a mention of each cell of a column; rows with an empty cell are left out and counted.
+def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpus:
+    """Make a mention of each cell of a column; an empty cell is a blank name.
 
-    Other columns keep their meaning; ``id`` is that of the document (without it, the number of the row, from ``first``
-    on), ``text`` the text in which the mention stands, and ``context`` a text after it. Raise DataError if there is no
-    such column.
+    Other columns keep their meaning; ``id`` is that of the document (without it, the number of the row, from 0 on),
+    ``text`` the text in which the mention stands, and ``context`` a text after it. The mention has the id of the
+    document if no two rows have the same. Raise DataError if there is no such column.
     """
     column_name = own_name(column)
-    rows: list[Placed] = []
-    left_out = 0
-    for number, (place, row) in enumerate(read_rows(path, column), first):
+    rows = list[Placed]()
+    for number, (place, row) in enumerate(read_rows(path, column)):
         if isinstance(row, dict):
             if column_name not in row and ".parquet" in path.name:  # a short line of CSV has no last cells
                 raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
             name = str(row.pop(column_name, None) or "").strip()
-            left_out += not name
             text, context = row.get("text") or name, row.pop("context", None)
-            if (start := text.find(name)) < 0 or context:
-                start, text = 0, f"{name}\n{context or text}"
-            row |= {"document_id": str(row.pop("id", number)), "text": text, "start": start, "end": start + len(name)}
-        if not isinstance(row, dict) or row["end"] > row["start"]:
-            rows.append((place, row))
-    notes = Counter({"rows with an empty cell left out": left_out})
-    if (tables := _name_tables(rows)) is not None:
-        return Corpus(tables, +notes)
-    records = documents_of(rows, on_error)
-    return Corpus(records, records.notes + notes)
+            if not name:
+                name = text = BLANK
+            elif context or name not in text:
+                text = f"{name}\n{context or text}"
+            start, id_ = text.index(name), row.pop("id", None)
+            id_ = str(number if id_ is None else id_)
+            row |= {"document_id": id_, "text": text, "start": start, "end": start + len(name)}
+        rows.append((place, row))
+    named = [row for _, row in rows if isinstance(row, dict)]
+    if len({row["document_id"] for row in named}) == len(named):
+        for row in named:
+            row.setdefault("mention_id", row["document_id"])
+    corpus = Corpus(_name_tables(rows) or documents_of(rows, on_error))
+    corpus.notes.update(blank_notes(corpus.tables.mentions))
+    return corpus
 
 
 def _name_tables(rows: Sequence[Placed]) -> Tables | None:
@@ -131,10 +134,10 @@ def _name_tables(rows: Sequence[Placed]) -> Tables | None:
         names.append(row["text"])
         ids.append(row["document_id"])
         metadata.append(json.dumps(further, ensure_ascii=False))
-    if len({*ids}) < len(ids) or not all(map(are_storable, (names, ids, metadata))):
+    same = ids == [row.get("mention_id") for _, row in rows if isinstance(row, dict)]
+    if not same or not all(map(str.strip, ids)) or not all(map(are_storable, (names, ids, metadata))):
         return None
-    mentions = [f"{id_}:0-{len(name)}" for id_, name in zip(ids, names, strict=True)]
-    return Tables.of_names(ids, mentions, names, [None if text == "{}" else text for text in metadata])
+    return Tables.of_names(ids, names, [None if text == "{}" else text for text in metadata])
 
 
 def read_entities(

@@ -103,7 +103,14 @@ class LinkerConfig(Settings):
         return _limit(self.nil_threshold, defaults[1])
 
     def check_limits(self, metric: Metric, *, learnt: bool = False) -> None:
-        """Raise UsageError for average linkage of inner products, unless edges are ``learnt`` by a model."""
+        """Raise UsageError for a threshold that no dissimilarity reaches, and for average linkage of inner products.
+
+        Edges that are ``learnt`` by a model have probabilities, not inner products.
+        """
+        limits = {name: getattr(self, name) for name in _THRESHOLDS} if metric == "cosine" or learnt else {}
+        if above := [f"{name}={value}" for name, value in limits.items() if 2 < _limit(value, 0) < float("inf")]:
+            scale = "dissimilarities are from 0 (equal) to 1 (nothing in common), at most 2"
+            raise UsageError(f"{above[0]}: {scale}; for a similarity of 80 % write 0.2, and None for no limit")
         if self.nil_linkage == "average" and metric != "cosine" and not learnt:
             wrong = "average linkage needs similarities of at most 1, but the encoder compares by inner products"
             remedy = "choose an encoder with the metric cosine, an edge model, or nil_linkage 'single'"

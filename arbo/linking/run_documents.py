@@ -3,16 +3,18 @@
 The column ``row`` of the mentions is null for those that are new, or whose document a correction has changed.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data import Corpus
-from arbo.data.arrow import numbers, rows_among
-from arbo.data.tables import Tables, check_ids, rows_with
+from arbo.data.arrow import json_strings, numbers, rows_among, strings
+from arbo.data.tables import Tables, check_ids, metadata_in, rows_with
 from arbo.engine import Ids
 from arbo.errors import DataError, UsageError
 from arbo.results.run import Run
@@ -31,19 +33,36 @@ def documents_of(run: Run) -> Corpus:
 
 
 def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
-    """Return these documents and further ones; raise DataError if the id of a further one is known already."""
-    more = Corpus.of(further)
-    ids = more.tables.documents["document_id"]
-    if again := sorted(rows_with(ids.to_pylist(), documents.tables.documents["document_id"])):
+    """Return these documents and further ones; raise DataError if the id of a further one is known already.
+
+    Names whose ids are the numbers of their rows are numbered on from the largest number. An index with as many levels
+    as that of the documents gets the names of these.
+    """
+    more, known = Corpus.of(further), documents.tables.documents["document_id"]
+    ids: list[str] = more.tables.documents["document_id"].to_pylist()
+    if ids == more.tables.mentions["mention_id"].to_pylist() == [*map(str, range(len(ids)))]:
+        first = 1 + max((int(id_) for id_ in known.to_pylist() if id_.isdecimal()), default=-1)
+        new = strings(ids := [*map(str, range(first, first + len(ids)))])
+        more = _with(_with(more, "documents", document_id=new), "mentions", document_id=new, mention_id=new)
+    if again := sorted(rows_with(ids, known)):
         others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
-        raise DataError(
-            f"the run has this document{others} already; leave out what it has, remove that from the run first, or "
-            "give names as documents with ids of their own",
-            id=again[0],
-        )
+        wrong = f"the run has this document{others} already"
+        raise DataError(f"{wrong}; leave out what it has, or remove that from the run first", id=again[0])
+    if {*more.index_names} != {*documents.index_names} and len(more.index_names) == len(documents.index_names):
+        name_of = dict(zip(more.index_names, documents.index_names, strict=True))
+        rows = ({name_of.get(key, key): row[key] for key in row} for row in metadata_in(more.tables.mentions))
+        more = _with(more, "mentions", metadata=json_strings(rows))
     tables = Tables.joined([documents.tables, more.tables])
     check_ids(tables)
-    return documents.of_tables(tables)
+    return Corpus(tables, Counter(documents.notes) + Counter(more.notes), documents.index_names)
+
+
+def _with(corpus: Corpus, what: Literal["documents", "mentions"], **columns: pa.Array) -> Corpus:
+    """Return a corpus with other values in columns of a table."""
+    table: pa.Table = getattr(corpus.tables, what)
+    for name in columns.keys() & {*table.column_names}:
+        table = table.set_column(table.column_names.index(name), name, columns[name])
+    return corpus.of_tables(replace(corpus.tables, **{what: table}))
 
 
 def without(documents: Corpus, ids: Iterable[str]) -> Corpus:

@@ -139,7 +139,9 @@ def evaluate_together(
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
         for column, what in _COMPARED.items():
-            first_values, its = (of.labels if column == "gold" else of.mention_table[column] for of in (first, run))
+            first_values, its = (
+                of.gold_labels if column == "gold" else of.mention_table[column] for of in (first, run)
+            )
             if first_values != its:
                 wrong = f"{name} and {other} differ in {what}; compare only results of the same documents and mentions,"
                 raise UsageError(f"{wrong} or, if arbo found the mentions, give `arbo evaluate` the option --gold")
@@ -280,5 +282,5 @@ def gold_of(run: Run) -> tuple[Gold, pa.ChunkedArray]:
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
-    gold = Gold.of_ids(run.mention_table["gold"].to_pylist(), run.labels, in_kb.to_pylist(), row_of)
+    gold = Gold.of_ids(run.mention_table["gold"].to_pylist(), run.gold_labels, in_kb.to_pylist(), row_of)
     return gold, pa.chunked_array([ids])

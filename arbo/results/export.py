@@ -66,7 +66,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     """
     if ids not in get_args(Ids):
         raise UsageError(f"ids must be one of {', '.join(get_args(Ids))}, not {ids!r}")
-    if ids == "gold" and len(run.mention_table) and all(labels is None for labels in run.labels):
+    if ids == "gold" and len(run.mention_table) and all(labels is None for labels in run.gold_labels):
         raise UsageError("no mention of the run is annotated; export the links (--ids links)")
     if not run.has_texts:
         raise UsageError(

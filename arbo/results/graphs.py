@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from arbo.results.run import Run
+from arbo.data.arrow import numbers
+from arbo.data.tables import names_in, numbered
+from arbo.errors import UsageError
+from arbo.results.run import Run, rows_in
 
 if TYPE_CHECKING:
     from arbo.engine import Decisions, Graph
@@ -56,3 +61,43 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     near, weight = (arrays[name][:, :k] for name in _MENTIONS)
     entity, nearest = (arrays[name][:, :1] for name in _ENTITIES)
     return Graph.from_neighbors((near, weight), (entity, nearest), n_entities=int(entity.max(initial=-1)) + 1), None
+
+
+def _pairs(run: Run) -> tuple[Array, Array]:
+    """Return the rows of each two mentions with an edge, (2, pairs), and their similarity; most similar first."""
+    if (kept := graph_of(run)) is None:
+        raise UsageError("the run does not have its graph; link or discover the documents again")
+    graph, row = kept[0], numbered(run.mention_table)
+    inside = (graph.source >= graph.n_entities) & (graph.target >= graph.n_entities)
+    ends = np.sort([row[node[inside] - graph.n_entities] for node in (graph.source, graph.target)], axis=0)
+    weight = graph.weight[inside].astype(np.float32)
+    nearest = np.lexsort((*ends[::-1], weight))
+    _, first = np.unique(ends[0, nearest] * len(row) + ends[1, nearest], return_index=True)
+    nearest = nearest[np.sort(first)]  # of a pair, the lighter edge alone
+    return ends[:, nearest], np.float32(run.offset) - weight[nearest]
+
+
+def pairs_of(run: Run) -> pa.Table:
+    """Return the pairs of mentions with an edge in the graph of a run; see `arbo.Result.pairs`."""
+    ends, score = _pairs(run)
+    columns = {"mention_id": run.mention_table["mention_id"], "name": names_in(run.mention_table)}
+    both = {
+        f"{name}_{n}": column.take(numbers(end)) for name, column in columns.items() for n, end in enumerate(ends, 1)
+    }
+    return pa.table({**both, "score": numbers(score)})
+
+
+def additions(before: Run, after: Run) -> pa.Table:
+    """Return the names that a run has beside an earlier one, and their clusters in that; see `Linker.find`."""
+    new, (ends, similarity) = rows_in(before, after) < 0, _pairs(after)
+    nearest = np.full(len(new), np.nan, np.float32)
+    joins = new[ends[0]] < new[ends[1]]  # new mentions come last
+    nearest[ends[1, joins][::-1]] = similarity[joins][::-1]
+    rows = numbers(np.flatnonzero(new))
+    links, name = after.link_table.take(rows), after.cluster_table["name"].take(numbers(after.cluster_rows[new]))
+    score = pc.coalesce(links["score"], numbers(nearest[new], missing=np.isnan(nearest[new])))
+    ids = before.cluster_table["cluster_id"].combine_chunks()
+    is_known = pc.or_(links["entity_id"].is_valid(), pc.is_in(links["cluster_id"], ids))
+    columns = {"cluster_id": links["cluster_id"], "cluster_name": name, "score": score}
+    known = {key: pc.if_else(is_known, values, None) for key, values in columns.items()}
+    return pa.table({"name": names_in(after.mention_table).take(rows), **known})

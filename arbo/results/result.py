@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from arbo.data.corpus import Corpus
-from arbo.data.tables import metadata_in
+from arbo.data.tables import blank_notes, metadata_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import ExportFormat, Ids
 from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table, labels_of
 from arbo.results.giants import Giant, giants_of
-from arbo.results.graphs import only_graph
+from arbo.results.graphs import only_graph, pairs_of
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import CORRECTIONS, save_run
 from arbo.results.views import rows_called
 
 if TYPE_CHECKING:
+    from pyarrow import Table
+
     from arbo.results.evaluation import Evaluation
 
 
@@ -36,8 +38,8 @@ class Result(Run):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt the result: ties in most links, or a gold id that seems to mean NIL."""
-        return tuple(self.manifest.get("warnings", ()))
+        """Reasons to doubt the result: giants, ties in most links, or a gold id that seems to mean NIL."""
+        return (*self.manifest.get("warnings", ()), *map(str, self.giants))
 
     @property
     def corrections(self) -> list[dict[str, Any]]:
@@ -135,14 +137,25 @@ class Result(Run):
         levels = [Index(labels_of(metadata, key) or frame[key]) for key in index]
         return frame.drop(columns=[*columns.values()]).set_index(levels).rename_axis([*index.values()])
 
+    def pairs(self) -> Table:
+        """Return an Arrow table of the pairs of mentions that have an edge in the graph of the run, nearest first.
+
+        Its columns are ``mention_id_1, mention_id_2, name_1, name_2, score``. Pairs beyond the mention threshold are
+        there only with an edge model or average linkage. Raise UsageError if the run does not have its graph.
+        """
+        return pairs_of(self)
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        """Give the rows of `to_pandas` to polars and others, for example to ``polars.DataFrame(result)``."""
+        return flat_table(self).__arrow_c_stream__(schema)
+
     def _repr_html_(self) -> str:
         return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()
 
     def __repr__(self) -> str:
-        nil = self.n_nil
+        nil, found = self.n_nil, f"{len(self.discovered):,} discovered entities"
+        counts = blank_notes(self.mention_table) | {"warnings": len(self.warnings)}
+        more = "".join(f"; {n:,} {note}" for note, n in counts.items() if n)
         if self.manifest["knowledge_base"] is None:
-            return f"Result({nil:,} mentions in {len(self.discovered):,} discovered entities)"
-        return (
-            f"Result({self.mention_table.num_rows - nil:,} linked mentions, {nil:,} NIL, "
-            f"{len(self.discovered):,} discovered entities)"
-        )
+            return f"Result({nil:,} mentions in {found}{more})"
+        return f"Result({self.mention_table.num_rows - nil:,} linked mentions, {nil:,} NIL, {found}{more})"

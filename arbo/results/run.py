@@ -102,7 +102,17 @@ class Run:
         return Rows(n, lambda begin, length: self._clusters(first + begin, length))
 
     @property
-    def labels(self) -> list[list[str] | None]:
+    def labels(self) -> npt.NDArray[np.object_]:
+        """(mentions,) the id of the cluster of each mention, in the order of the documents: of names, that of the rows.
+
+        >>> import arbo
+        >>> arbo.Linker().discover(["marsh fever", None, "Marsh Fever"]).labels.tolist()
+        ['new-0', 'new-1', 'new-0']
+        """
+        return np.array(self.link_rows.select(["cluster_id"])["cluster_id"].to_pylist(), object)
+
+    @property
+    def gold_labels(self) -> list[list[str] | None]:
         """(mentions,) the `Mention.labels` of each mention."""
         return labels_in(self.mention_table)
 

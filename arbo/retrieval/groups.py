@@ -95,20 +95,23 @@ SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]
 
 
 def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = True) -> Sequence[Hashable]:
-    """Return the group of each mention: its domain and, with ``map_types``, its kind.
+    """Return the group of each mention: its domain and, with ``map_types``, its kind; a blank name has its own group.
 
     Raise UsageError if ``map_types`` is malformed or, with ``check``, if no mention has a mapped type.
     """
     domains = inputs.column("domain")
-    if map_types is None:
-        return domains
-    pairs = type_pairs(map_types)
-    kind_of = _kinds(pairs)
-    types = inputs.column("type")
-    kinds = [kind_of.get(("mention", type_ or "")) for type_ in types]
-    if check and set(kinds) == {None}:
-        raise _unknown("mention", (one for one, _ in pairs), types)
-    return list(zip(domains, kinds, strict=True))
+    groups: list[Hashable] = domains
+    if map_types is not None:
+        pairs = type_pairs(map_types)
+        kind_of = _kinds(pairs)
+        types = inputs.column("type")
+        kinds = [kind_of.get(("mention", type_ or "")) for type_ in types]
+        if check and set(kinds) == {None}:
+            raise _unknown("mention", (one for one, _ in pairs), types)
+        groups = list(zip(domains, kinds, strict=True))
+    for row in np.flatnonzero(inputs.is_blank).tolist():
+        groups[row] = (domains[row], object())  # unlike all others, in this search and in any other
+    return groups
 
 
 def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Rows]:
@@ -164,23 +167,23 @@ def type_pairs(map_types: str) -> list[tuple[str, str]]:
 
 
 def among_mentions(groups: Sequence[Hashable]) -> list[Group]:
-    """Return the groups of mentions, to compare the mentions of each group with each other.
+    """Return the groups of two and more mentions, to compare the mentions of each group with each other.
 
     >>> [group.things.tolist() for group in among_mentions(["lego", "yugioh", "lego"])]
-    [[0, 2], [1]]
+    [[0, 2]]
     """
-    return [Group(rows, rows, key) for key, rows in rows_by(groups).items()]
+    return [Group(rows, rows, key) for key, rows in rows_by(groups).items() if len(rows) > 1]
 
 
 def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:
-    """Return the groups of mentions, to compare them with the entities (perhaps none) of the same group.
+    """Return the groups of mentions that have entities, to compare them with the entities of the same group.
 
     ``entities`` are the rows of the entities of each group, see `rows_by`. Raise UsageError if no mention has an entity
     in its domain, for example if only the documents have domains.
 
     >>> groups = with_entities(["lego", "yugioh", "lego"], rows_by(["muppets", "lego", "lego"]))
     >>> [(group.queries.tolist(), group.things.tolist()) for group in groups]
-    [([0, 2], [1, 2]), ([1], [])]
+    [([0, 2], [1, 2])]
     """
     if len(groups) and len(entities) and {*map(_domain_of, groups)}.isdisjoint(map(_domain_of, entities)):
         raise UsageError(
@@ -188,8 +191,7 @@ def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows])
             f"{_domains(entities)}; mentions are compared only with entities of their own domain, so use the same "
             "domains in both, or leave them out"
         )
-    none = np.empty(0, np.int32)
-    return [Group(rows, entities.get(key, none), key) for key, rows in rows_by(groups).items()]
+    return [Group(rows, entities[key], key) for key, rows in rows_by(groups).items() if key in entities]
 
 
 def nearest_within(
@@ -206,7 +208,7 @@ def nearest_within(
     than ``within`` are left out. Lists of fewer than ``k`` are padded with -1 and infinity.
     """
     n = things.entities.n if isinstance(things, GroupedEntities) else things.n
-    if len(groups) == 1 and len(groups[0].things) == n:
+    if len(groups) == 1 and (len(groups[0].queries), len(groups[0].things)) == (queries.n, n):
         (lists,) = search_all([_search(groups[0], queries, things, k)], k, **options)
         return lists
     lists = Neighbors.empty(queries.n, k)

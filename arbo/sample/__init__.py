@@ -11,7 +11,7 @@ species. The collection is under the licence of the project.
 from importlib.resources import as_file, files
 
 from arbo.data import Corpus, KnowledgeBase
-from arbo.formats import jsonl, read_jsonl
+from arbo.formats import jsonl, read_documents
 from arbo.formats.files import line_pieces
 from arbo.formats.ontologies import read_entities
 
@@ -20,4 +20,4 @@ def load_sample() -> tuple[Corpus, KnowledgeBase]:
     """Read the embedded documents, with gold annotations, and their knowledge base."""
     folder = files("arbo.sample")
     with as_file(folder / "documents.jsonl") as documents, as_file(folder / "entities.jsonl") as entities:
-        return read_jsonl(documents), read_entities(entities, jsonl.SUFFIXES, line_pieces, jsonl.entity)
+        return read_documents(documents, "jsonl"), read_entities(entities, jsonl.SUFFIXES, line_pieces, jsonl.entity)

@@ -1,0 +1,196 @@
+"""Names alone: lists, Series and columns, from blank cells to clusters, pairs and settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import arbo
+from arbo.data.corpus import Corpus
+from arbo.errors import DataError
+
+DOCUMENTS, KB = arbo.load_sample()
+NAMES = ["Marsh fever", "kelp blight", "marsh fevers"]
+
+
+@pytest.mark.parametrize(
+    "make", [list, tuple, iter, np.array, lambda names: np.array(names, object), pd.Index, pa.array, pd.Series]
+)
+def test_names_are_documents_in_their_order(make: Any) -> None:
+    corpus = Corpus.of(make(NAMES))
+    assert [(mention.id, mention.document_id, mention.text) for mention in corpus.mentions] == [
+        (str(row), str(row), name) for row, name in enumerate(NAMES)
+    ]
+    assert {(type(document.text), document.mentions[0].gold) for document in corpus} == {(str, None)}
+    assert [link.cluster for link in arbo.Linker().discover(make(NAMES)).links] == ["new-0", "new-1", "new-0"]
+
+
+def test_the_index_of_a_series_names_its_mentions() -> None:
+    names = pd.Series(NAMES, index=["r7", "r3", "r5"])
+    found = arbo.Linker().discover(names)
+    frame = names.to_frame("name").join(found.to_pandas()["cluster_id"].rename("cluster"))
+    assert frame.loc["r5", "cluster"] == frame.loc["r7", "cluster"] == "new-r7" == found.cluster_of("r5").id
+    repeated = arbo.Linker().discover(pd.Series(NAMES, index=[4, 4, 5]))
+    assert [link.mention.id for link in repeated.links] == ["0", "1", "2"]
+    assert repeated.to_pandas().index.tolist() == [4, 4, 5]
+    with pytest.raises(DataError, match=r"pass their column alone, such as frame\[\"name\"\]"):
+        arbo.Linker().discover(names.to_frame("name"))
+    named = pd.Series(NAMES, index=pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]))
+    assert [mention.id for mention in Corpus.of(named).mentions] == ["b/2", "b/1", "a/2"]
+    dated = Corpus.of(pd.Series(["flu"], index=pd.to_datetime(["2026-11-22"])))
+    assert dated.mentions[0].metadata == {"index": "2026-11-22 00:00:00"}
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", " ", "\t\u2003"])
+@pytest.mark.parametrize("more", [{}, {"mention_threshold": None}, {"nil_linkage": "average", "nil_threshold": None}])
+def test_blank_names_are_clusters_of_their_own(missing: Any, more: dict[str, Any]) -> None:
+    names = [missing, *NAMES, missing, missing, NAMES[0]]
+    own, there = arbo.Linker(config=more), pd.Series(names, index=[*"abcdefg"]).iloc[[1, 2, 3, 6]]
+    for given_ in (names, pd.Series(names, index=[*"abcdefg"])):
+        found = own.discover(given_)
+        assert [mention.text.strip() for mention in Corpus.of(given_).mentions] == ["", *NAMES, "", "", NAMES[0]]
+        assert len({*found.labels[[0, 4, 5]]} - {*found.labels[[1, 2, 3, 6]]}) == 3
+        assert repr(found).endswith("; 3 blank names are clusters of their own)")
+    assert found.labels[[1, 2, 3, 6]].tolist() == own.discover(there).labels.tolist()
+    assert own.add(own.discover(names[:3]), names[3:]).labels[4:6].tolist() == ["new-4", "new-5"]
+    assert own.refit(found).labels.tolist() == found.labels.tolist()
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
+    linked = arbo.Linker(kb, config=more).link(names)
+    assert {link.entity for link in linked.links if not link.name.strip()} == {None}
+    assert len({*linked.labels[[0, 4, 5]]}) == 3
+
+
+def test_a_name_is_a_string_that_can_be_stored() -> None:
+    for name, problem in ((3, "must be a string, not int"), ("a\0", "has a NUL"), ("\ud800", "has a surrogate")):
+        with pytest.raises(DataError, match=rf"'i1': the name in row 1 {problem}"):
+            Corpus.of(pd.Series(["flu", name], index=["i0", "i1"], dtype=object))
+
+
+def test_labels_are_clusters_and_the_index_comes_back_also_of_what_is_added() -> None:
+    frame = pd.DataFrame(
+        {"name": [NAMES[0], None, NAMES[2]]}, index=pd.to_datetime(["2026-01-01", "2026-01-02"] * 2)[:3]
+    )
+    frame["cluster"] = (found := arbo.Linker().discover(frame["name"])).labels
+    assert frame["cluster"].tolist() == ["new-0", "new-1", "new-0"]
+    one = arbo.Linker().discover(pd.Series(NAMES, index=pd.Index([*"abc"], name="order")))
+    for index in (pd.Index([*"de"]), pd.Index([*"de"], name="key")):
+        more = arbo.Linker().add(one, pd.Series(["marsh fever", "fen"], index=index))
+        pd.testing.assert_index_equal(more.to_pandas().index, pd.Index([*"abcde"], name="order"))
+    again = arbo.Linker().add(arbo.Linker().discover(pd.Series(NAMES)), pd.Series(NAMES[:2]))
+    assert again.to_pandas().index.tolist() == [0, 1, 2, 0, 1]
+    assert again.labels.tolist() == ["new-0", "new-1", "new-0", "new-0", "new-1"]
+    assert len(found.to_pandas()) == 3
+
+
+INDEXES = {
+    "repeated, and named": pd.Index(["a", "a", "b"], name="order"),
+    "of levels": pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]),
+    "default": pd.RangeIndex(3),
+    "mixed, and one missing": pd.Index(["7", None, 7]),
+    "of long numbers": pd.Index([2**63 + 1, 7, 2**64 - 1]),
+    "named like a column of the result": pd.Index(["x", "y", "z"], name="entity_id"),
+}
+
+
+@pytest.mark.parametrize("index", INDEXES.values(), ids=INDEXES.keys())
+def test_a_result_has_the_index_of_the_frame(index: pd.Index, tmp_path: Path) -> None:
+    names = pd.Series(NAMES, index=index, name="customer")
+    rows = pd.DataFrame({"document_id": ["a", "b", "c"], "text": NAMES, "start": 0, "end": [11, 11, 12], "index": 5})
+    for given_ in (names, rows.set_index(index), Corpus.of(rows.set_index(index))[:3].of_types([None])):
+        found = arbo.Linker().discover(given_)
+        found.save(tmp_path / "run")
+        for result in (found, arbo.Result.load(tmp_path / "run")):
+            pd.testing.assert_index_equal(result.to_pandas().index, index, exact="equiv")
+        found.save(tmp_path / "run", texts=False)
+        assert arbo.Result.load(tmp_path / "run").to_pandas()["text"].tolist() == NAMES
+    assert found.to_pandas()["index"].tolist() == [5] * 3
+
+
+def test_pairs_are_the_edges_of_the_graph_each_once() -> None:
+    documents, kb = DOCUMENTS, KB
+    for own, edges in ((arbo.Linker(kb), "near"), (arbo.Linker(edges="english"), "learnt")):
+        result = own.link(documents) if own.kb else own.discover(documents)
+        pairs = result.pairs().to_pylist()
+        assert pairs, edges
+        scores = [pair["score"] for pair in pairs]
+        assert scores == sorted(scores, reverse=True)
+        both = [frozenset((pair["mention_id_1"], pair["mention_id_2"])) for pair in pairs]
+        assert len({*both}) == len(both) == sum(len(pair) == 2 for pair in both)
+        assert all(result.link_of(pair["mention_id_1"]).name == pair["name_1"] for pair in pairs)
+    found = arbo.Linker().discover(NAMES)
+    ((_, second, *_, score),) = (pair.values() for pair in found.pairs().to_pylist())
+    assert (second, score) == ("2", pytest.approx(1 - found.clusters[0].weakest_join))
+
+
+def test_a_name_is_found_in_the_cluster_that_it_would_join() -> None:
+    own = arbo.Linker()
+    run = own.discover(["marsh fever", None, "kelp blight", "kelp blights"])
+    before = [(cluster.id, cluster.size) for cluster in run.clusters]
+    names = ["Marsh fevers", None, "tern optics", "kelp blight", "tern optic"]
+    found = own.find(run, names)
+    assert found["name"].to_pylist() == ["Marsh fevers", " ", "tern optics", "kelp blight", "tern optic"]
+    assert found["cluster_id"].to_pylist() == ["new-0", None, None, "new-2", None]
+    assert found["cluster_name"].to_pylist() == ["marsh fever", None, None, "kelp blight", None]
+    score, *others = found["score"].to_pylist()
+    assert 0.8 < score <= 1
+    assert others == [None, None, pytest.approx(1), None]
+    assert [(cluster.id, cluster.size) for cluster in run.clusters] == before
+    for own in (arbo.Linker(KB), arbo.Linker(edges="english"), arbo.Linker(config={"nil_linkage": "average"})):
+        run, more = (own.link if own.kb else own.discover)(DOCUMENTS[:20]), DOCUMENTS[20:30]
+        added = own.add(run, more)
+        known = {cluster.id for cluster in run.clusters} | {entity.id for entity in KB}
+        links = added.links[len(run.links) :]
+        expected = [link.cluster if link.cluster in known else None for link in links]
+        table = own.find(run, more).to_pydict()
+        assert table["cluster_id"] == expected
+        assert [score is None for score in table["score"]] == [cluster is None for cluster in expected]
+        assert [s for s, link in zip(table["score"], links, strict=True) if link.entity] == [
+            link.score for link in links if link.entity
+        ]
+    vectors = {str(row): [float(row % 2), 1.0 - row % 2] for row in range(6)}
+    rows = arbo.Linker(encoder=arbo.VectorEncoder(vectors))
+    assert rows.find(rows.discover([*"abcd"]), ["a", "b"])["cluster_id"].to_pylist() == ["new-0", "new-1"]
+
+
+def test_a_result_is_a_table_of_arrow() -> None:
+    found = arbo.Linker().discover(NAMES)
+    assert pa.table(found).to_pandas().equals(found.to_pandas())
+
+
+def test_polars_reads_results_and_its_names_are_read() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"name": [NAMES[0], None, NAMES[2]]})
+    found = arbo.Linker().discover(frame["name"])
+    joined = frame.with_columns(cluster=found.labels)
+    assert joined["cluster"].to_list() == polars.DataFrame(found)["cluster_id"].to_list() == ["new-0", "new-1", "new-0"]
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"mention_threshold": 80}, "mention_threshold=80: dissimilarities are from 0 .* for a similarity of 80 %"),
+        ({"nil_linkage": "average", "nil_threshold": 2.5}, "nil_threshold=2.5: dissimilarities are from 0"),
+        ({"mention_treshold": 0.2}, "did you mean 'mention_threshold'"),
+        ({"k": 2.5}, "k must be an integer of at least 0, not 2.5"),
+        (8, "expected a JSON object with some of the keys method, k"),
+    ],
+)
+def test_wrong_settings_are_refused_by_the_linker(config: Any, problem: str) -> None:
+    with pytest.raises(arbo.ArboError, match=problem):
+        arbo.Linker(config=config)
+    assert arbo.Linker(config={"k": 8, "mention_threshold": None}).config == arbo.LinkerConfig(
+        k=8, mention_threshold=None
+    )
+
+
+def test_a_giant_is_a_warning_of_the_result() -> None:
+    names = [f"{a}{b} mere" for a in "abcdefg" for b in "hijklmn"]
+    found = arbo.Linker(config={"mention_threshold": None}).discover(names)
+    assert len(found.giants) == 1
+    assert found.warnings == (str(found.giants[0]),)
+    assert repr(found).endswith("; 1 warnings)")
