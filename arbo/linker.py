@@ -28,7 +28,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
 from arbo.linking.memory import Memory, check_release, kept_arrays
 from arbo.linking.run_documents import extended, without
-from arbo.progress import Announce, Stopwatch, quiet
+from arbo.progress import Announce, Stopwatch, on_screen
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
@@ -56,9 +56,11 @@ class Linker:
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` accepts; None to discover entities without one.
         encoder: the encoder of mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its
-            package, or a name on the Hugging Face Hub. The default, ``ngram`` (character n-grams), needs no weights.
+            package, or a name on the Hugging Face Hub; or a `SentenceTransformer` or another object that has its method
+            ``encode``. The default, ``ngram`` (character n-grams), needs no weights.
         config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``.
-        announce: shows progress, see `arbo.progress`.
+        announce: shows the progress of what takes more than two seconds, see `arbo.progress`; the default shows a bar
+            on a terminal and in a notebook, and ``arbo.progress.quiet`` shows none.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
             function of mentions and their candidates, see `arbo.retrieval.function_reranker`. If it is None, and in
@@ -87,7 +89,7 @@ class Linker:
     kb: KnowledgeBase | None = None
     encoder: Encoder = field(default_factory=NgramEncoder)
     config: LinkerConfig = field(default_factory=LinkerConfig)
-    announce: Announce = quiet
+    announce: Announce = on_screen
     tuning: Tuning | None = None
     reranker: Reranker | None = None
     edges: EdgeModel | None = None

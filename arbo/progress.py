@@ -15,28 +15,40 @@ _BETWEEN_LINES = 30.0
 
 
 def quiet(what: str) -> Progress:
-    """Show no progress; this is the default of the library."""
+    """Show no progress."""
     return silent
 
 
-def bars(what: str) -> Progress:
-    """Show a bar with the remaining time if the stage takes more than two seconds.
+def on_screen(what: str) -> Progress:
+    """Show a bar as `bars` does, but only on a terminal or in a notebook; this is the default of the library."""
+    return bars(what) if sys.stderr.isatty() or "ipykernel" in sys.modules else silent
 
-    If stderr is not a terminal, write a line every half minute instead.
+
+def bars(what: str) -> Progress:
+    """Show a bar with the remaining time once the stage has taken more than two seconds.
+
+    If stderr is neither a terminal nor a notebook, write a line every half minute instead.
     """
-    if not sys.stderr.isatty():
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         return _lines(what)
 
     def show(items: Iterable[T], total: int) -> Iterator[T]:
-        from rich.console import Console
-        from rich.progress import Progress as Bar
-
-        with Bar(console=Console(stderr=True), transient=True, disable=False, auto_refresh=True) as bar:
-            task = bar.add_task(what, total=total, visible=False)
-            begun = time.monotonic()
-            for item in items:
+        begun, bar = time.monotonic(), None
+        try:
+            for done, item in enumerate(items, start=1):
                 yield item
-                bar.update(task, advance=1, visible=time.monotonic() - begun > _PATIENCE)
+                if bar is None and time.monotonic() - begun > _PATIENCE:
+                    from rich.console import Console
+                    from rich.progress import Progress as Bar
+
+                    bar = Bar(console=Console(stderr=True), transient=True)
+                    task = bar.add_task(what, total=total)
+                    bar.start()
+                if bar is not None:
+                    bar.update(task, completed=done)
+        finally:
+            if bar is not None:
+                bar.stop()
 
     return show
 

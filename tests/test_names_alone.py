@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from conftest import Run
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -194,3 +195,69 @@ def test_a_giant_is_a_warning_of_the_result() -> None:
     assert len(found.giants) == 1
     assert found.warnings == (str(found.giants[0]),)
     assert repr(found).endswith("; 1 warnings)")
+
+
+def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> None:
+    names, out = ["Marsh fever", "", "kelp blight ", "marsh fevers"], tmp_path / "run"
+    expected = arbo.Linker().discover(names).link_table["cluster_id"].to_pylist()
+    (tmp_path / "names.txt").write_text("\ufeff" + "\r\n".join(names) + "\r\n", "utf-8")
+    pd.DataFrame({"name": names, "n": 1}).to_csv(tmp_path / "table.csv", index=False)
+    for given_ in (["names.txt"], ["table.csv", "--text-column", "name"], ["table.csv", "--set", "text_column=name"]):
+        found = run("discover", tmp_path / given_[0], *given_[1:], "--out", out)
+        assert found.code == 0, found.err
+        assert "1 blank names are clusters of their own" in found.told
+        assert arbo.Result.load(out).link_table["cluster_id"].to_pylist() == expected
+    assert run("add", out, tmp_path / "table.csv", "--out", tmp_path / "more").code == 0
+    assert [link.mention.id for link in arbo.Result.load(tmp_path / "more").links] == [*"01234567"]
+    (tmp_path / "long.txt").write_text("fen\n" + "A text is no name. " * 20)
+    assert "the documents have no mentions" in run("discover", tmp_path / "long.txt", "--out", out).told
+
+
+def test_every_verb_that_reads_annotated_documents_reads_a_column(run: Run, tmp_path: Path) -> None:
+    rows = {"name": ["marsh fever", "marsh fevers", "kelp blight", None], "cluster": ["a", "a", "b", None]}
+    pd.DataFrame(rows).to_csv(table := tmp_path / "t.csv", index=False)
+    how, out = [table, "--text-column", "name", "--out"], tmp_path / "run"
+    assert run("tune", *how, tmp_path / "tuned.json", "--json").json["score"] == 1
+    assert run("discover", *how, out, "--config", tmp_path / "tuned.json").code == 0
+    assert run("evaluate", out).code == 0
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "fen fever"), arbo.Entity("E2", "blight")])
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    table.write_text("name,entity\nmarsh fever,E1\n,\nkelp blight,E2\n")
+    named = run(
+        "kb", "edit", tmp_path / "kb.jsonl", "--add-names", table, "--text-column", "name", "--out", out / "k.jsonl"
+    )
+    assert named.code == 0, named.err
+    assert [entity.aliases for entity in arbo.read_knowledge_base(out / "k.jsonl")] == [
+        ("marsh fever",),
+        ("kelp blight",),
+    ]
+
+    trained = run("train", "edges", table, "--dev", table, "--text-column", "nam", "--out", tmp_path / "e.json")
+    assert "there is no column 'nam'" in trained.told
+
+
+class Lengths:
+    """Encodes texts by the letters that they have, as a `SentenceTransformer` is called."""
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        self.texts = texts
+        return np.array([[text.lower().count(letter) for letter in "abcdefghij"] for text in texts], np.float32)
+
+
+def test_an_object_with_the_method_encode_is_an_encoder() -> None:
+    model = Lengths()
+    own = arbo.Linker(None, model)
+    names = ["bead", "face", "Bead", None, "bead", "cafe"]
+    found = own.discover(names)
+    assert found.labels.tolist() == ["new-0", "new-1", "new-0", "new-3", "new-0", "new-1"]
+    assert sorted(model.texts) == sorted({"bead", "face", "Bead", " ", "cafe"})
+    assert own.add(found, ["abed"]).labels.tolist() == [*found.labels, "new-0"]
+    assert own.find(found, ["deba", "jig"])["cluster_id"].to_pylist() == ["new-0", None]
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "jig", ("bead",)), arbo.Entity("E2", "face")])
+    assert [link.entity for link in arbo.Linker(kb, model).link(["abed", "cafe", "hi"]).links] == ["E1", "E2", None]
+    model.encode = lambda texts: np.ones(3)  # type: ignore[method-assign, assignment]
+    with pytest.raises(DataError, match="`encode` must return a vector for each of the 5 texts"):
+        own.discover(names)
+    model.encode = lambda texts: np.ones((3, 2))  # type: ignore[method-assign, assignment]
+    with pytest.raises(DataError, match="`encode` must return a vector for each of the 5 texts"):
+        own.discover(names)

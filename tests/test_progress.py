@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import arbo
 from arbo import progress
 
 
@@ -31,6 +32,23 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    for _ in progress.bars("searching")(range(4), 4):
-        now[0] += 60
-    assert {*re.findall(r"(\d+)%", capsys.readouterr().err)} & {"25", "50", "75", "100"}
+    for show in (progress.bars, arbo.Linker().announce):
+        for _ in show("searching")(range(4), 4):
+            now[0] += 60
+        assert {*re.findall(r"(\d+)%", capsys.readouterr().err)} & {"25", "50", "75", "100"}
+    for _ in arbo.Linker().announce("searching")(range(4), 4):
+        now[0] += 0.5
+    assert capsys.readouterr().err == ""
+
+
+def test_the_library_says_nothing_away_from_a_screen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    for in_a_notebook in (False, True):
+        if in_a_notebook:
+            monkeypatch.setitem(sys.modules, "ipykernel", sys)
+        for _ in arbo.Linker().announce("searching")(range(4), 4):
+            now[0] += 60
+        assert bool(capsys.readouterr().err) == in_a_notebook

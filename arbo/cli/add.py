@@ -102,9 +102,9 @@ def _read(
     """Read documents as those of the run were read, but for the options given, and find mentions if the run did."""
     was = saved.result.manifest.get("reading", {})
     formats = replace(formats, format_=formats.format_ or was.get("format"), types=formats.types or was.get("types"))
-    how = replace(how, by_topic=how.by_topic or was.get("by_topic", False))
-    finder, column = was.get("finder"), was.get("column")
-    documents = formats.read_from(docs, how, mentions=finder is None, column=column)
+    changes = {name: getattr(how, name) or was[name] for name in ("text_column", "by_topic") if name in was}
+    finder = was.get("finder")
+    documents = formats.read_from(docs, replace(how, **changes), mentions=finder is None)
     if finder is None or kb is None:
         return documents
     expand, finding = saved.result.manifest["config"]["expand_abbreviations"], Chosen({FINDING.name: was[FINDING.name]})

@@ -23,7 +23,15 @@ _SET = (
     "Set a field of the settings, such as `k=8`; see `--settings`. `@FILE` reads a JSON object of fields; may be "
     "repeated."
 )
-_METAVARS = {"k": "N", "ids": "FILE", "kb_types": "TYPE", "kb_xrefs": "PREFIX", "workers": "N", "ray": "ADDRESS"}
+_METAVARS = {
+    "k": "N",
+    "text_column": "NAME",
+    "ids": "FILE",
+    "kb_types": "TYPE",
+    "kb_xrefs": "PREFIX",
+    "workers": "N",
+    "ray": "ADDRESS",
+}
 
 
 class Group(NamedTuple):
@@ -45,6 +53,8 @@ class Group(NamedTuple):
 LINKER = Group("linker", "arbo.linking.config", "LinkerConfig")
 ENCODER = Group("encoder", "arbo.encoders.encoder_config", "EncoderConfig")
 READING = Group("reading", "arbo.cli.inputs", "ReadingConfig")
+TABLE = {"Documents": "text_column"}
+"""The panel of the option that reads a table of names."""
 JOB = Group("job", "arbo.cli.models", "JobConfig")
 
 

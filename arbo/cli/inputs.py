@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from arbo import formats
 from arbo.cli import console, options
-from arbo.data import OnError
+from arbo.data import Corpus, OnError
 from arbo.errors import ArboError, DataError, UsageError, listed
 from arbo.files import check_writable, real
 from arbo.formats.files import read_head, read_lines
 from arbo.settings import Settings
 
 if TYPE_CHECKING:
-    from arbo.data import Corpus, KnowledgeBase
+    from arbo.data import KnowledgeBase
     from arbo.data.gold import Gold
+
+
+_LONGEST_NAME = 300
+"""Most characters of a line that is a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class ReadingConfig(Settings):
     """Like `ids`, for the documents of --dev."""
     on_error: OnError = "fail"
     """At a malformed record, stop (``fail``) or leave it out (``skip``)."""
+    text_column: str | None = None
+    """Column of a table whose cells are names; each is a mention."""
     by_topic: bool = False
     """Compare only mentions of documents with the same `topic` in their metadata."""
     kb_types: list[str] | None = None
@@ -96,24 +102,29 @@ class Reading:
         how: ReadingConfig,
         *,
         mentions: bool = True,
-        column: str | None = None,
     ) -> Corpus:
-        """Read documents, or the names in a ``column`` of a table.
+        """Read documents, the names in a column of a table, or those in the lines of a text without mentions.
 
         Raise DataError if the documents have no mentions, unless ``mentions`` is false.
         """
         name = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs"
-        if column is None:
-            say = say_format(name, "--format")
-            documents = formats.read_documents(
-                docs, self.format_, types=self.types, on_error=how.on_error, announce_format=say
-            )
+        if how.text_column is None:
+            read_as: list[str] = [self.format_ or ""]
+
+            def announce(guess: str) -> None:
+                read_as.append(guess)
+                say_format(name, "--format", guess)
+
+            how_read: Any = {"types": self.types, "on_error": how.on_error, "announce_format": announce}
+            documents = formats.read_documents(docs, self.format_, **how_read)
+            if mentions and "text" in read_as:
+                documents = _names_of(documents, name)
         else:
             from arbo.formats.table import read_column
 
             if len(docs) > 1:
                 raise UsageError("--text-column reads one table at a time; give one file")
-            documents = read_column(docs[0], column, on_error=how.on_error)
+            documents = read_column(docs[0], how.text_column, on_error=how.on_error)
             documents = documents if self.types is None else documents.of_types(self.types)
         if how.ids is not None:
             documents = _of_ids(documents, Path(how.ids))
@@ -143,9 +154,10 @@ class Docs(Reading):
         """Read them as `read_from` does."""
         return self.read_from(self.paths, how, **more)
 
-    def as_read(self, how: ReadingConfig, column: str | None) -> dict[str, Any]:
+    def as_read(self, how: ReadingConfig) -> dict[str, Any]:
         """Return how they are read, for the manifest of a run; documents are added to the run in the same way."""
-        how_read = {"format": self.format_, "types": self.types, "column": column, "by_topic": how.by_topic}
+        how_read: dict[str, Any] = {"format": self.format_, "types": self.types}
+        how_read |= {"text_column": how.text_column, "by_topic": how.by_topic}
         return {name: value for name, value in how_read.items() if value}
 
     def dev(self, path: Path | None, how: ReadingConfig) -> Corpus | None:
@@ -153,6 +165,15 @@ class Docs(Reading):
         if path is None and how.dev_ids is not None:
             raise UsageError("dev_ids needs --dev; add it, or leave dev_ids out")
         return None if path is None else self.read_from([path], replace(how, ids=how.dev_ids))
+
+
+def _names_of(documents: Corpus, place: str) -> Corpus:
+    """Return the lines of texts as names; the texts themselves if a line is too long to be a name."""
+    lines = [line.removesuffix("\r") for one in documents for line in one.text.removesuffix("\n").split("\n")]
+    if max(map(len, lines), default=0) > _LONGEST_NAME:
+        return documents
+    console.say(f"{place}: each line is a name")
+    return Corpus.of(lines)
 
 
 def _of_ids(documents: Corpus, file: Path) -> Corpus:
@@ -168,9 +189,9 @@ def _of_ids(documents: Corpus, file: Path) -> Corpus:
     return documents.of_ids(ids.keys() & known)
 
 
-def say_format(place: str, option: str) -> Callable[[str], None]:
-    """Return a function that prints the guessed format of an input, and the option that overrides it."""
-    return lambda name: console.say(f"{place}: read as {name} ({option} overrides)")
+def say_format(place: str, option: str, guess: str) -> None:
+    """Print the guessed format of an input, and the option that overrides it."""
+    console.say(f"{place}: read as {guess} ({option} overrides)")
 
 
 def _say_columns(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:

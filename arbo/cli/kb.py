@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, READING, Chosen, Shown
+from arbo.cli.fields import ENCODER, JOB, READING, TABLE, Chosen, Shown
 from arbo.cli.inputs import KbFile, Reading, ReadingConfig, check_output, say_format
 from arbo.cli.models import ABBREVIATIONS, JobConfig, expands_abbreviations, load_encoder
 from arbo.errors import UsageError, listed
@@ -37,7 +38,9 @@ def check(
     """
     from arbo.encoders.index import check_index
 
-    base = read_knowledge_base(kb, kb_format, on_error="skip", announce_format=say_format(kb.name, "--kb-format"))
+    base = read_knowledge_base(
+        kb, kb_format, on_error="skip", announce_format=partial(say_format, kb.name, "--kb-format")
+    )
     check_index(base)
     stats, problems = base.stats(), base.problems()
     errors = sum(problem.severity == "error" for problem in problems)
@@ -73,7 +76,7 @@ def edit(
     kb: KbFile,
     out: Output,
     annotated: Reading,
-    how: Annotated[Chosen, Shown((READING, ABBREVIATIONS))],
+    how: Annotated[Chosen, Shown((READING, ABBREVIATIONS), TABLE)],
     docs: _Docs = None,
     discovered: _Discovered = None,
     names: _Names = None,

@@ -31,7 +31,7 @@ class Output:
 _LINKING = Shown(
     (LINKER, ENCODER, READING, FINDING, JOB),
     {
-        "Documents": "ids",
+        "Documents": "text_column ids",
         "Knowledge base": "kb_types kb_xrefs",
         "Clustering": "method k",
         "Processes": "workers ray",
@@ -43,7 +43,6 @@ def link(
     docs: Docs,
     kb: Kb,
     *,
-    text_column: options.TextColumn = None,
     find_mentions: options.FindMentions = None,
     how: Annotated[Chosen, _LINKING],
     threshold: options.Threshold = None,
@@ -68,22 +67,24 @@ def link(
     base = kb.read(reading)
 
     def read() -> arbo.Corpus:
-        documents = docs.read(reading, mentions=finder is None, column=text_column)
+        documents = docs.read(reading, mentions=finder is None)
         return documents if finder is None else find_in(documents, base, finder).corpus
 
-    as_read = docs.as_read(reading, text_column)
+    as_read = docs.as_read(reading)
     if find_mentions is not None:
         as_read |= {"finder": find_mentions, FINDING.name: {**how.changes(FINDING)}}
     _run(linker.configured(kb=base), read, output, how, as_read)
 
 
-_DISCOVERY = Shown((LINKER, ENCODER, READING, JOB), {"Clustering": "k", "Processes": "workers ray"})
+_DISCOVERY = Shown(
+    (LINKER, ENCODER, READING, JOB),
+    {"Documents": "text_column", "Clustering": "k", "Processes": "workers ray"},
+)
 
 
 def discover(
     docs: Docs,
     *,
-    text_column: options.TextColumn = None,
     how: Annotated[Chosen, _DISCOVERY],
     threshold: options.Threshold = None,
     models: Models,
@@ -91,11 +92,12 @@ def discover(
 ) -> None:
     """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity.
 
-    Nodes of a knowledge graph: `arbo discover ragtest/output --out run`, then `arbo export run --to graphrag`.
+    A file of names, one a line: `arbo discover names.txt --out run`. Nodes of a knowledge graph: `arbo discover
+    ragtest/output --out run`, then `arbo export run --to graphrag`.
     """
     reading = how.of(READING, ReadingConfig())
-    read = partial(docs.read, reading, column=text_column)
-    _run(load_linker(models, how, threshold), read, output, how, docs.as_read(reading, text_column))
+    read = partial(docs.read, reading)
+    _run(load_linker(models, how, threshold), read, output, how, docs.as_read(reading))
 
 
 def _run(

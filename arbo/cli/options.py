@@ -37,7 +37,6 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written 
 _FORMAT = f"Format of documents: {_formats(DocumentFormat)}"
 Format = Annotated[DocumentFormat | None, _read("--format", metavar="FORMAT", show_default=False, help=_FORMAT)]
 Types = Annotated[list[str] | None, _read(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
-TextColumn = Annotated[str | None, _read(metavar="NAME", help="Column of a table whose cells are mentions.")]
 _FIND_MENTIONS = (
     "Find the mentions first, as `arbo find` does: `dictionary`, or a model folder. `arbo evaluate --gold` scores the "
     "result against those of DOCS. [default: link those of DOCS]"

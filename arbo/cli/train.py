@@ -11,7 +11,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Group, Shown
+from arbo.cli.fields import ENCODER, JOB, LINKER, READING, TABLE, Chosen, Group, Shown
 from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_output, read_gold
 from arbo.cli.models import ABBREVIATIONS, Models, expands_abbreviations, load_encoder, load_linker
 from arbo.errors import UsageError
@@ -89,7 +89,7 @@ def encoder(
     docs: Docs,
     kb: OptionalKb,
     training: Training,
-    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS, LOG))],
+    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS, LOG), TABLE)],
     dev: options.Dev = None,
     preset: Annotated[PresetName | None, _preset(_ENCODER_PRESET)] = None,
     two_towers: Annotated[bool | None, options.option("--two-towers/--one-tower", help=_TOWERS)] = None,
@@ -163,7 +163,7 @@ _NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-
 def edges(
     docs: Docs,
     kb: OptionalKb,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB))],
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), TABLE)],
     dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     encoder: options.Encoder = None,

@@ -9,7 +9,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
+from arbo.cli.fields import ENCODER, JOB, LINKER, READING, TABLE, Chosen, Shown
 from arbo.cli.inputs import Docs, OptionalKb, ReadingConfig, check_output, read_gold
 from arbo.cli.models import LinkingModels, load_linker
 from arbo.engine import Method
@@ -32,7 +32,7 @@ _Method = Annotated[Method | None, options.clustering("--method", metavar="METHO
 def tune(
     docs: Docs,
     kb: OptionalKb,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB))],
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), TABLE)],
     out: Annotated[Path, Option(help="JSON file to write, for `--config` of link and discover.")],
     encoder: options.Encoder = None,
     reranker: options.Reranker = None,

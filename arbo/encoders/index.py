@@ -20,7 +20,7 @@ from arbo.encoders.word_index import WordIndex
 from arbo.engine import Index, Metric, TokenMatrices
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
-from arbo.progress import Announce, quiet
+from arbo.progress import Announce, on_screen, quiet
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ Entities: TypeAlias = Index | TokenMatrices | NamedEntities
 
 
 def build_index(
-    kb: Iterable[Any], path: PathLike, *, encoder: Encoder | PathLike = "ngram", announce: Announce = quiet
+    kb: Iterable[Any], path: PathLike, *, encoder: Encoder | PathLike = "ngram", announce: Announce = on_screen
 ) -> KnowledgeBase:
     """Write a knowledge base, the encoder fitted to its names, and the vectors of its entities to a folder.
 

@@ -22,7 +22,7 @@ from arbo.files import real, sha256_of
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.pipeline.named_linker import encoder_like, reranker_named
-from arbo.progress import Announce, quiet
+from arbo.progress import Announce, on_screen
 from arbo.results.result import Result
 from arbo.results.run_folder import MANIFEST, check_replaceable
 
@@ -132,7 +132,7 @@ class SavedRun:
         *,
         edges: Path | None = None,
         cache: Path | None = None,
-        announce: Announce = quiet,
+        announce: Announce = on_screen,
     ) -> Linker:
         """Return the linker that made the run, for a knowledge base and an edge model like those of the run.
 

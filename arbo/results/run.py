@@ -103,12 +103,7 @@ class Run:
 
     @property
     def labels(self) -> npt.NDArray[np.object_]:
-        """(mentions,) the id of the cluster of each mention, in the order of the documents: of names, that of the rows.
-
-        >>> import arbo
-        >>> arbo.Linker().discover(["marsh fever", None, "Marsh Fever"]).labels.tolist()
-        ['new-0', 'new-1', 'new-0']
-        """
+        """(mentions,) the id of the cluster of each mention, in the order of the documents; of names, of the rows."""
         return np.array(self.link_rows.select(["cluster_id"])["cluster_id"].to_pylist(), object)
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 from arbo.data import Corpus, Document, KnowledgeBase, Marked
 from arbo.data.documents import marked_document
 from arbo.encoders.index import word_index
-from arbo.progress import Announce, quiet
+from arbo.progress import Announce, on_screen, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.text.abbreviations import Definition, add_other_number, definitions, singular_form
 from arbo.text.checks import Span
@@ -60,7 +60,7 @@ class Found:
     """The proposal of each mention, in the order of ``corpus.mentions``."""
 
 
-def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Found:
+def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = on_screen) -> Found:
     """Find mentions of the entities of a knowledge base in documents; existing mentions are ignored.
 
     Of overlapping proposals, the one with the highest score is kept; of equal scores, the longest proposal; of equally
@@ -82,7 +82,9 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
     return Found(Corpus(marked, notes, corpus.index_names), tuple(chain.from_iterable(best)))
 
 
-def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
+def find_mentions(
+    finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = on_screen
+) -> Corpus:
     """Return the documents with the mentions that a finder finds in place of their own, for `Linker.link`; see `find`.
 
     >>> import arbo

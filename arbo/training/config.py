@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from arbo.engine import Metric
-from arbo.progress import Announce, quiet
+from arbo.progress import Announce, on_screen
 from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
@@ -28,7 +28,7 @@ class RunOptions(Settings):
 
     checkpoint_every: Count = 500
     """Number of steps between two checkpoints; an epoch ends with a checkpoint too."""
-    announce: Announce = quiet
+    announce: Announce = on_screen
     """Shows progress."""
     on_log: Callable[[dict[str, Any]], None] = lambda figures: None
     """Called with each line of the log: the figures of a step and, at the end of an epoch, the scores on ``dev``."""
