@@ -175,10 +175,6 @@ class Linker:
 
         The Arrow table has a row for each name: ``name, cluster_id, cluster_name`` and ``score``, the similarity to the
         entity, or to the nearest mention of the run; null if neither is near enough. Raise errors as `add` does.
-
-        >>> linker = Linker()
-        >>> linker.find(linker.discover(["Marsh Fever", "kelp"]), ["marsh fevers", "fen"])["cluster_id"].to_pylist()
-        ['new-0', None]
         """
         return additions(result, self.add(result, names))
 

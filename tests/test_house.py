@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "tests", "benchmarks")
 
 BUDGETS = {
-    "arbo": 1220,  # 2,200 with pipeline, text, kb and sample
+    "arbo": 1240,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2850,  # 2,300
     "arbo/corrections": 1065,  # 1,000 before mentions were split and had several entities
-    "arbo/data": 3005,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
+    "arbo/data": 3015,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 870,
-    "arbo/encoders": 3010,  # 2,700
+    "arbo/encoders": 3070,  # 2,700
     "arbo/explore": 915,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 4145,  # 3,300 before quotes, braces, comments and guesses that fail, and graphs (480)
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
@@ -39,16 +39,17 @@ BUDGETS = {
     "arbo/sample": 25,
     "arbo/scale": 775,  # 700 when elsewhere is one hook (50)
     "arbo/serve": 870,  # closes connections that wait
-    "arbo/spans": 1095,  # 1,100
+    "arbo/spans": 1096,  # 1,100
     "arbo/text": 740,  # normalises many names in one pass; signs
     "arbo/training": 2890,  # 3,200
     "clustering": 4790,  # 4,500
     "eval": 4210,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_755, 32_200, 30_550
-"""Of the whole; they shall become 34,300, 26,000 and 25,000. The page of tables, missed targets of everyday waits, the
-room of corrections, and the tables and recipes that a reader missed take 400 of the last."""
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_955, 32_310, 30_620
+"""Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
+objects as encoders take 200 of the first. The page of tables, missed targets of everyday waits, the room of
+corrections, and the tables and recipes that a reader missed take 400 of the last."""
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40

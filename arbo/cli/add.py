@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import JOB, READING, Chosen, Shown
+from arbo.cli.fields import JOB, READING, TABLE, Chosen, Shown
 from arbo.cli.find import find_in
 from arbo.cli.inputs import Reading, ReadingConfig
 from arbo.cli.link import say_corrections
@@ -35,7 +35,7 @@ def add(
     run: options.Run,
     out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")],
     formats: Reading,
-    how: Annotated[Chosen, Shown((READING, JOB), {"Processes": "workers ray"})],
+    how: Annotated[Chosen, Shown((READING, JOB), {**TABLE, "Processes": "workers ray"})],
     docs: Annotated[list[Path] | None, Argument(metavar="[DOCS]", help=_DOCS)] = None,
     remove: Annotated[list[str] | None, Option(metavar="ID", help=_REMOVE)] = None,
     anew: Annotated[

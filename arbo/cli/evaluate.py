@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console
-from arbo.cli.fields import READING, Chosen, Group, Shown
+from arbo.cli.fields import READING, TABLE, Chosen, Group, Shown
 from arbo.cli.inputs import Reading, ReadingConfig, check_output, save as save_file
 from arbo.errors import UsageError
 from arbo.settings import Number, Settings
@@ -86,7 +86,7 @@ EVALUATION = Group("evaluation", __name__, "EvaluationConfig")
 def evaluate(
     runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
     annotated: Reading,
-    how: Annotated[Chosen, Shown((EVALUATION, SCORING, READING))],
+    how: Annotated[Chosen, Shown((EVALUATION, SCORING, READING), TABLE)],
     train: Annotated[Path | None, Option(help=_TRAIN)] = None,
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,

@@ -10,7 +10,7 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import READING, Chosen, Shown
+from arbo.cli.fields import READING, TABLE, Chosen, Shown
 from arbo.cli.inputs import Docs, Kb, ReadingConfig, check_output
 from arbo.cli.models import ABBREVIATIONS, FINDING, expands_abbreviations, load_finder
 
@@ -24,7 +24,7 @@ _OUT = "File to write the documents with the found mentions to, as JSON lines fo
 def find(
     docs: Docs,
     kb: Kb,
-    how: Annotated[Chosen, Shown((READING, FINDING, ABBREVIATIONS))],
+    how: Annotated[Chosen, Shown((READING, FINDING, ABBREVIATIONS), TABLE)],
     finder: options.Finder = "dictionary",
     out: Annotated[Path | None, Option(help=_OUT)] = None,
     limit: options.Limit = None,

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from arbo.data.gold import Gold
 
 
-_LONGEST_NAME = 300
-"""Most characters of a line that is a name."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReadingConfig(Settings):
     """How documents and knowledge bases are read."""
@@ -170,7 +166,7 @@ class Docs(Reading):
 def _names_of(documents: Corpus, place: str) -> Corpus:
     """Return the lines of texts as names; the texts themselves if a line is too long to be a name."""
     lines = [line.removesuffix("\r") for one in documents for line in one.text.removesuffix("\n").split("\n")]
-    if max(map(len, lines), default=0) > _LONGEST_NAME:
+    if max(map(len, lines), default=0) > 300:
         return documents
     console.say(f"{place}: each line is a name")
     return Corpus.of(lines)

@@ -197,7 +197,7 @@ def finder(
     docs: Docs,
     kb: Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS, LOG))],
+    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS, LOG), TABLE)],
     dev: options.Dev = None,
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo find --finder`.
@@ -244,7 +244,7 @@ def reranker(
     docs: Docs,
     kb: Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB, LOG))],
+    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB, LOG), TABLE)],
     dev: options.Dev = None,
     candidates_of: Annotated[str, options.option(metavar="MODEL", help=_CANDIDATES_OF)] = "ngram",
     preset: Annotated[RerankingPresetName, _preset(_RERANKER_PRESET)] = "arboel",
