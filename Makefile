@@ -28,10 +28,10 @@ demo: $(VENV)/installed
 	$(BIN)/arbo demo
 
 test: $(VENV)/complete
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 fast: $(VENV)/complete
-	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow'
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
 
 # Old packages warn of new ones below them.
 OLDEST := .venv-oldest/bin/python
