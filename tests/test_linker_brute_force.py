@@ -57,12 +57,12 @@ def test_every_figure_of_a_link_is_what_it_says(
     ranked = -np.sort(-truth.entity, axis=1)
     np.fill_diagonal(others := truth.mention.copy(), -np.inf)
     nearest = -np.sort(-others, axis=1)
+    ids, scores = np.moveaxis([[(kb.index(id_), score) for id_, score in one.candidates] for one in result.links], 2, 0)
+    np.testing.assert_allclose(scores, ranked[:, :16], atol=CLOSE)
+    np.testing.assert_allclose(np.take_along_axis(truth.entity, ids.astype(int), axis=1), scores, atol=CLOSE)
     for i, link in enumerate(result.links):
         lead = ranked[i, 0] - ranked[i, 1]
         assert lead == pytest.approx(link.margin or 0, abs=CLOSE)  # none where spelling decided
-        scores = [score for _, score in link.candidates]
-        np.testing.assert_allclose(scores, ranked[i, :16], atol=CLOSE)
-        assert [truth.entity[i, kb.index(id_)] for id_, _ in link.candidates] == pytest.approx(scores, abs=CLOSE)
         if link.entity is None:
             assert (link.score, link.parent, link.step) == (None, None, None)
             assert link.bottleneck == np.inf
