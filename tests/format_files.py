@@ -37,7 +37,7 @@ BIOC = {
             annotation("2", "Left ... kidney", (17, 4), (32, 6), type="Organ", identifier="A:1|A:2"),
             annotation("3", "Flu", (40, 3), type="Disease", identifier="-1"),
             annotation("4", "Flu", (40, 3), type="Disease", identifier=None, identifiers=["MESH:1", "a|b"]),
-            annotation("5", "", type="MeSH", identifier="D1"),
+            annotation("5", "", type="MeSH", identifier="D1") | {"locations": None},
         ]},
     ],
     "annotations": [annotation("6", "disease\nLeft", (9, 12), type="X")],

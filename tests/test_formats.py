@@ -258,7 +258,6 @@ def test_a_format_is_guessed_from_names_and_contents(tmp_path: Path, files: dict
     assert announced == [guessed]
 
 
-TAGGED = "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\nPeter NNP B-NP B-PER\n"
 FORMAT = '<?xml version="1.0"?><Document doc_name="1"></Document>'
 
 
@@ -273,9 +272,6 @@ FORMAT = '<?xml version="1.0"?><Document doc_name="1"></Document>'
         ("a.dat", {"a.dat": "flu"}, r"a\.dat: the format cannot be guessed from the name and the cont.*; formats: b"),
         ("a.dat", {"a.dat": "flu, cold"}, r"give it \(--format, --kb-format\), perhaps csv or text; formats"),
         ("a.dat", {"a.dat": " \n"}, r"a\.dat: the file is empty$"),
-        *((name, {name: words}, f"no column TOKEN .*the format was guessed as hipe, or else {second}; give it")
-          for words in (TAGGED, TAGGED.replace(" ", "\t"), TAGGED.replace("O\n", "O\t-\n"))
-          for name, second in (("a.txt", "text"), ("a.csv", "csv"), ("a.conll", "conll"))),
         ("a.tsv", {"a.tsv": "name\tyear\nflu\t2\n"}, "no column is id .* guessed as tsv, or else text"),
         ("a.json", {"a.json": '{"text": 5}'}, "needs the key 'id'; the format was guessed as jsonl, or else bioc"),
         ("a.xlsx", {"a.xlsx": "PK\3\4"}, r"a\.xlsx: this is a zip archive or a spreadsheet"),

@@ -228,7 +228,7 @@ FAULTS: list[tuple[Any, ...]] = [
         ("11\nOther.", r"'11': this id is already taken, with different content \(.*line 1\)"),
     )),
     *(("hipe", "line", tabs(line)[:-1], words) for line, words in (
-        ("a B-A O Q1", "'d1': the header has 5 columns, but this line has 4"),
+        ("a B-A O Q1", "'d1': expected 5 columns, or a word and a tag, not 4"),
         (" B-A O Q1 _", "'d1': the token is empty"),
         ("a X-A O Q1 _", "expected O, B-type or I-type in NE-COARSE-LIT, not 'X-A'"),
     )),

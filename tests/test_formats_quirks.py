@@ -253,6 +253,33 @@ def test_files_of_ecbplus(tmp_path: Path) -> None:
         read_documents(ecbplus(tmp_path / "gum", "GUM_bio_x\t0\t0\tPerry\n"), "ecbplus").by_topic()
 
 
+TAGGED = [
+    ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\nPeter NNP B-NP B-PER\n", "a EU rejects/Peter: EU=ORG, Peter=PER"),
+    ("-DOCSTART- O\n\nNew I-LOC\nYork I-LOC\n\n-DOCSTART- O\n\n# # O\nx I-A\ny B-A",
+     "a New York: New York=LOC a-2 # x y: x=A, y=A"),
+    ("# sent_id = 1\nx S-A\nfar B-B\noff E-B\n. O\n", "a x far off .: x=A, far off=B"),
+    ("x\tB-A\tQ1|Q2\ny\tI-A\tQ1|Q2\nz\tB-B\t-\nz\tB-B\tNIL\n", "a x y z z: x y=A Q1 Q2, z=B, z=B NIL"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.conll"])
+@pytest.mark.parametrize(("content", "documents"), TAGGED)
+def test_tagged_words_need_no_header(tmp_path: Path, name: str, content: str, documents: str) -> None:
+    found = []
+    for one in read_documents(save(tmp_path, name, {name: content})):
+        golds = ["" if m.gold is None else " " + (" ".join(m.gold) or "NIL") for m in one.mentions]
+        mentions = (f"{m.text}={m.type}{gold}" for m, gold in zip(one.mentions, golds, strict=True))
+        found.append(f"{one.id} {one.text}: {', '.join(mentions)}".replace("\n", "/"))
+    assert " ".join(found) == documents
+
+
+def test_tags_without_types_and_faulty_lines(tmp_path: Path) -> None:
+    corpus = read_documents(save(tmp_path, "a.tsv", {"a.tsv": "x\tB\ny\tI\nz\tB\n"}), "hipe")
+    assert [(m.text, m.type, m.gold) for m in corpus.mentions] == [("x y", None, None), ("z", None, None)]
+    with pytest.raises(DataError, match="line 2, 'b': expected 4 columns, or a word and a tag, not 1"):
+        read_documents(save(tmp_path, "b.tsv", {"b.tsv": "x\tB-A\ny\n"}), "hipe")
+
+
 def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path: Path) -> None:
     for header, row, gold in (
         ("NEL-LIT TOKEN NE-COARSE-LIT", "Q1 x B-A", "Q1"),
@@ -332,6 +359,9 @@ MALFORMED: list[tuple[str, str, str, str]] = [
         ('"' + "x" * 200_000 + '",name\n', "line 1: no column is id or document_id"),
         ("name,aliases\nflu,\n",
          "line 1: no column is id or document_id; the columns are 'name, aliases'; rename one, or read"),
+    )),
+    *(("kb.tsv", "tsv", f"{names}\nD1\tflu\n", "line 1: no column is id or document_id; the columns are") for names in (
+        "code\tlabel", "CUI\tSTR", "concept_id\tpreferred term", "MeshID\tMeshName"
     )),
     *(("kb.json", "obographs", content, "the file has no list `graphs`|not JSON|too deeply") for content in (
         "{}", '{"graphs": {}}', '{"graphs": [5]}', '{"graphs": [{}]}', "[1]", '{"graphs": [', "[" * 99_999

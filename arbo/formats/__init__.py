@@ -44,7 +44,7 @@ Inputs = PathLike | Iterable[PathLike]
 
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 _PARQUET = r"\A.*\nPAR1"
-_TAGGED = r"(?>[^\n]{0,300}[\t ](?:O|[BI]-\w+)(?:\t[^\n]{0,300})?\r?\n)"
+_TAGGED = r"(?>[^\n]{0,300}[\t ](?:O|[BIES]-\w+)(?:\t[^\n]{0,300})?\r?\n)"
 """A line of a word with the tag of a named entity, and perhaps a link."""
 _JSON_WITH = r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*'
 
@@ -59,7 +59,7 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     "ecbplus-events": r"(?!)",  # never guessed: the same files
     "conll": r"^#begin document",
     "pubtator": r"\A.*\n\s*+[^|\t\n]+\|t\|",
-    "hipe": rf"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b|^(?=[^\n]{{0,300}}[\t ]B-){_TAGGED}{_TAGGED}",
+    "hipe": rf"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b|^(?=[^\n]{{0,300}}[\t ][BIS]-){_TAGGED}{_TAGGED}",
     "gsc": r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$",
     "bioc": r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|" + _JSON_WITH + r'"passages"\s*:\s*\[',
     "pubannotation": _JSON_WITH + r'"(denotations|sourcedb)"\s*:',
@@ -80,7 +80,7 @@ KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
     "umls": r"\Amrconso\.rrf\n",
     "obo": r"^(format-version:|\[Term\])",
     "obographs": r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[',
-    "skos": r"^[^\S\n]*+(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
+    "skos": r"^[^\S\n]*+(?:<\?xml[^>\n]*>\s*+)?(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
     "medic": r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|",
     "zeshel": r'\A.*\.json\n\s*\{.*"title"',
     "blink": r'\A.*\n\s*\{(?!.*"name").*"title"',

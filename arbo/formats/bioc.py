@@ -45,7 +45,8 @@ ID_INFONS = ("identifiers", "identifier", "mesh", "omim", "umls", "cui", "concep
 _WIDEST_GAP = 10_000
 _SEPARATORS = "|,;+"
 _NAMES_IDS = re.compile(
-    r"ncbi .*|(gene|taxonomy|species|disease|chemical|mesh|omim|umls|chebi|concept) ?(id|identifier)s?"
+    r"ncbi .*|(gene|protein|taxonomy|species|disease|chemical|cell ?line|mesh|omim|umls|chebi|uniprot|snomed|hpo?|go|"
+    r"concept|entity|ontology|database|db|normali[sz]ed) ?(id|identifier)s?"
 )
 _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
 _NIL = "-1"
@@ -112,11 +113,11 @@ def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[d
 
 def _marked(record: object, document_id: str, text: str, notes: Counter[str]) -> Marked | None:
     """Return the mention of an annotation; None without a location."""
-    values = fields(record, "an annotation", _PART, required=("locations",), of=document_id)
+    values = fields(record, "an annotation", _PART, required=(), of=document_id)
     name = None if values.get("id") is None else str(values["id"])
     infons = dict(values.get("infons") or {})
     spans = []
-    for one in values["locations"]:
+    for one in values.get("locations", ()):
         start, size = (one.get(key) if isinstance(one, dict) else None for key in ("offset", "length"))
         end = start + size if type(start) is int and type(size) is int else None
         spans.append(span_inside(start, end, text, "a location of an annotation", of=name or document_id))

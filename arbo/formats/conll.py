@@ -69,7 +69,7 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
             part.append((number, line))
         elif line.strip() and not is_comment(line):
             with records.record(file, number, kind="lines"):
-                raise DataError(f"a word outside a document; a document begins with `{_BEGIN} (name); part 000`")
+                raise DataError(f"a word outside a document; a document begins with `{_BEGIN} (name)`; is it `hipe`?")
     if part:
         yield Piece(part, file, part[0][0])
 

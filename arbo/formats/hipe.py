@@ -13,6 +13,10 @@ as in the task's own scorer, and `notes` counts it. NEL-LIT contains the gold id
 are acceptable), `NIL` means gold `()`, and `_` means not annotated (None). The first token of a mention decides;
 `notes` counts mentions whose tokens disagree. Nested mentions (NE-NESTED) have no links; they are ignored and counted.
 Metonymic and fine-grained columns are not read. `mention_ids` makes ids from document and span.
+
+Without such a header, as in CoNLL-2003, a line has a word, perhaps further columns, and a tag (IOB or IOBES, perhaps
+without a type), after which a tab and a link may stand; spaces also separate columns. A blank line ends a sentence, and
+`-DOCSTART-` begins a document. Documents are named after the file.
 """
 
 import re
@@ -27,14 +31,16 @@ from arbo.errors import DataError
 from arbo.formats.files import Piece, read_lines
 from arbo.text.checks import Span
 
-SUFFIXES = (".tsv",)
+SUFFIXES = (".tsv", ".conll", ".bio", ".iob")
 
 _TAG = "NE-COARSE-LIT"
 _REQUIRED = ("TOKEN", _TAG, "NEL-LIT")
 _DOCUMENT_ID = re.compile(r"#\s*(?:\S+:)?document_id\s*=(.*)")
 _NO_MENTION = {"O", "_", ""}
-_NO_LINK = {"_", ""}
+_NO_LINK = {"_", "-", ""}
 _NIL = "NIL"
+_WORD = re.compile(r"(\S+)(?:[ \t]\S*)*?[ \t](O|[BIES](?:-\S+)?)(?:\t([^\t]*))?\s*")
+_OF_WORDS, _IOBES, _BEGIN = [*_REQUIRED, "MISC"], {"O": "O", "I": "I", "E": "I"}, "-DOCSTART-"
 
 
 class _Token(NamedTuple):
@@ -50,7 +56,20 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the tokens of each document; the name is its id."""
     header: list[str] = []
     block: Piece | None = None
+    n, stem = 0, file.name.partition(".")[0]
     for number, line in read_lines(file):
+        if not header and (_WORD.fullmatch(line) or line.startswith((_BEGIN, "# "))):
+            header = _OF_WORDS
+        if header is _OF_WORDS:
+            if not line.strip() and block is not None and block.content:
+                block.content[-1] = block.content[-1]._replace(misc="EndOfSentence")
+            if line.startswith(_BEGIN):
+                n += 1
+                line = f"# document_id = {stem}" + f"-{n}" * (n > 1)
+            elif word := _WORD.fullmatch(line):
+                block = block or Piece([], file, number, stem)
+                text, tag, link = word.groups("_")
+                line = "\t".join((text, _IOBES.get(tag[0], "B") + tag[1:], link, "_"))
         if not line.strip():
             continue
         if not header:
@@ -75,18 +94,18 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
 
 def _token(values: list[str], header: list[str], document_id: str) -> _Token:
     if len(values) != len(header):
-        raise DataError(f"the header has {len(header)} columns, but this line has {len(values)}", id=document_id)
+        raise DataError(f"expected {len(header)} columns, or a word and a tag, not {len(values)}", id=document_id)
     row = dict(zip(header[::-1], values[::-1], strict=True))  # of two columns of one name, the first
     text, tag, link = (row[name] for name in _REQUIRED)
     label: str | None = None
     if tag not in _NO_MENTION:
-        if not tag.startswith(("B-", "I-")) or len(tag) == 2:
+        if tag not in ("B", "I") and not (tag.startswith(("B-", "I-")) and len(tag) > 2):
             raise DataError(f"expected O, B-type or I-type in {_TAG}, not {tag!r:.30}", id=document_id)
         label = tag[2:]
     if not text:
         raise DataError("the token is empty", id=document_id)
     nested = row.get("NE-NESTED", "").startswith("B-")
-    return _Token(text, label, tag.startswith("B-"), link, nested, row.get("MISC", ""))
+    return _Token(text, label, tag.startswith("B"), link, nested, row.get("MISC", ""))
 
 
 def document(piece: Piece, records: Records[Document]) -> Document:
@@ -98,7 +117,7 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     for words in _mentions(piece.content, places, notes):
         tokens, spans = zip(*words, strict=True)
         gold = _gold([token.link for token in tokens], notes)
-        mentions.append(Marked(((spans[0][0], spans[-1][1]),), tokens[0].type, gold))
+        mentions.append(Marked(((spans[0][0], spans[-1][1]),), tokens[0].type or None, gold))
     return marked_document(piece.name, text, mentions)
 
 

@@ -67,6 +67,9 @@ _COMMENTS = re.compile(r"\A(?:#(?:[^\S\n][^\n]*)?\n)+")
 _NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
 _OF_A_NAME = {"document_id", "mention_id", "text", "start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
+_LIKE_A_NAME = re.compile(
+    r"(.*[\W_])?(id|identifier|code|cui|name|label|term|title|str)s?|\w+(?-i:ID|Name|Label)", re.I
+)
 _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
 _ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
@@ -285,7 +288,7 @@ def _header(
         header = ["aliases" if name.lower() in _ALIASES else name for name in header]
     needed = ("id", "document_id") if column is None else (column,)
     has_names = bool({*needed} & {*header})
-    if names and not has_names:
+    if names and not has_names and not all(map(_LIKE_A_NAME.fullmatch, first[:2])):
         header = [*names]
     elif not has_names:
         has = f"the columns are {', '.join(first)!r:.200}"
