@@ -137,13 +137,14 @@ def _dense(matrix: Any) -> tuple[Floats, Ids]:
 
 def float_rows(matrix: Any) -> Floats:
     """Copy a (rows, dim) array of numbers as float32; see `Vectors.of` for the errors."""
-    array = np.asarray(matrix)
-    if array.ndim != 2 or array.dtype.kind not in "iuf":
-        raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {array.dtype} of shape {array.shape}")
+    array, kind = np.asarray(matrix), "masked" if np.ma.is_masked(matrix) else str(np.asarray(matrix).dtype)
+    if array.ndim != 2 or array.dtype.kind not in "iuf" or kind == "masked":
+        raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {kind} of shape {array.shape}")
     with np.errstate(over="ignore", invalid="ignore"):
         dense = np.array(array, np.float32, order="C")
         total = dense.sum(axis=1, dtype=np.float64)  # which no finite numbers make infinite
-    _refuse(np.flatnonzero(~np.isfinite(total)))
+    empty = np.flatnonzero(~dense.any(axis=1))
+    _refuse(np.union1d(np.flatnonzero(~np.isfinite(total)), empty[array[empty].any(axis=1)]))
     dense += np.float32(0)  # -0 becomes 0, so that equal rows have equal bits
     return dense
 
@@ -164,7 +165,9 @@ def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:
 def _refuse(rows: Ids) -> None:
     if len(rows) > 0:
         shown = ", ".join(map(str, rows[:10].tolist())) + (", ..." if len(rows) > 10 else "")
-        raise ValueError(f"NaN, infinity or a number too large for float32 in {len(rows)} row(s): {shown} (from 0)")
+        raise ValueError(
+            f"NaN, infinity or a number too large or too small for float32 in {len(rows)} row(s): {shown} (from 0)"
+        )
 
 
 def offset_of(metric: Metric) -> float:

@@ -108,6 +108,8 @@ def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
             r"mention vectors has the shape \(3, 2\), not \(2, 2\): give one row for each mention",
         ),
         (np.eye(2), np.eye(3), r"entity vectors has the shape \(3, 3\), not \(2, 2\): give one row for each entity"),
+        (np.eye(2) * 1e-60, ENTITIES, "mention vectors: .* too small for float32 in 2 row.*: 0, 1"),
+        (np.ma.masked_array(np.eye(2), [[0, 1], [0, 0]]), ENTITIES, "array of numbers, not masked"),
         (np.eye(2) * np.nan, ENTITIES, "mention vectors: NaN, infinity or .* row.*: 0, 1"),
         (np.eye(2).astype(object), ENTITIES, "mention vectors: .* numbers, not object"),
         ("abc", ENTITIES, "give one row for each mention, in order, or a dict of vectors by mention id"),

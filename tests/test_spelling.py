@@ -138,7 +138,10 @@ def test_a_bracket_of_a_known_name_defines_nothing() -> None:
     assert [link.entity_name for link in result.links] == ["L-serine (Ser)", "L-serine"]
 
 
-@pytest.mark.parametrize("sign", ["\u00ad", "\u200b", "\u2060", "\ufeff", "\u200d", "\u200c", "\u200e"])
+@pytest.mark.parametrize(
+    "sign",
+    ["\u00ad", "\u200b", "\u2060", "\ufeff", "\u200d", "\u200c", "\u200e", "\u034f", "\u115f", "\ufe0f", "\U000e0001"],
+)
 def test_invisible_characters_vanish(sign: str) -> None:
     kb, name = entities("hypotension", "tension"), f"hypo{sign}tension"
     assert normalize_name(name) == "hypotension"

@@ -112,7 +112,7 @@ def _vectors_of(kind: str, id_: str, array: npt.NDArray[Any], dim: int) -> npt.N
     """Return the vectors of a mention or an entity; (vectors, dim)."""
     vectors = np.atleast_2d(array)
     is_one = len(vectors) == 1 if kind == "mention" else len(vectors) > 0
-    if vectors.shape[1:] != (dim,) or not is_one or array.dtype.kind not in "iuf":
+    if vectors.shape[1:] != (dim,) or not is_one or array.dtype.kind not in "iuf" or np.ma.is_masked(array):
         expected = f"({dim},)" + (f" or (vectors, {dim})" if kind == "entity" else "")
         problem = f"the {kind} has {array.dtype} of the shape {array.shape}; expected numbers of the shape {expected}"
         raise DataError(problem, id=id_)
@@ -121,7 +121,7 @@ def _vectors_of(kind: str, id_: str, array: npt.NDArray[Any], dim: int) -> npt.N
 
 def _array(values: npt.ArrayLike) -> npt.NDArray[Any]:
     try:
-        return np.asarray(values)
+        return np.ma.asarray(values) if np.ma.is_masked(values) else np.asarray(values)
     except ValueError:  # without a regular shape: an array of objects, which is refused later
         return np.array(None)
 

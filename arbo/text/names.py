@@ -4,7 +4,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-INVISIBLE = "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+INVISIBLE = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"
+INVISIBLE += "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
 """Characters that format a text and are no part of a word, as a class of regular expressions."""
 _INVISIBLE = re.compile(rf"[{INVISIBLE}]|(?<=[\0-\u058f])[\u200c\u200d]")  # joiners are part of other scripts
 _POSSESSIVE = re.compile(r"['\u2019`]s\b")
