@@ -256,7 +256,7 @@ def test_files_of_ecbplus(tmp_path: Path) -> None:
 TAGGED = [
     ("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\nPeter NNP B-NP B-PER\n", "a EU rejects/Peter: EU=ORG, Peter=PER"),
     ("-DOCSTART- O\n\nNew I-LOC\nYork I-LOC\n\n-DOCSTART- O\n\n# # O\nx I-A\ny B-A",
-     "a New York: New York=LOC a-2 # x y: x=A, y=A"),
+     "a:1 New York: New York=LOC a:6 # x y: x=A, y=A"),
     ("# sent_id = 1\nx S-A\nfar B-B\noff E-B\n. O\n", "a x far off .: x=A, far off=B"),
     ("x\tB-A\tQ1|Q2\ny\tI-A\tQ1|Q2\nz\tB-B\t-\nz\tB-B\tNIL\n", "a x y z z: x y=A Q1 Q2, z=B, z=B NIL"),
 ]  # fmt: skip

@@ -30,7 +30,7 @@ BUDGETS = {
     "arbo/edges": 870,
     "arbo/encoders": 3070,  # 2,700
     "arbo/explore": 915,  # 1,400 with serve; the page is one, what is left are services that are promised
-    "arbo/formats": 4145,  # 3,300 before quotes, braces, comments and guesses that fail, and graphs (480)
+    "arbo/formats": 4155,  # 3,300 before quotes, braces, comments, guesses that fail, words with tags, and graphs (480)
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1800,  # 1,400 with the linker
     "arbo/pipeline": 575,
@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 4210,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_955, 32_310, 30_620
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 38_975, 32_310, 30_620
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first. The page of tables, missed targets of everyday waits, the room of
 corrections, and the tables and recipes that a reader missed take 400 of the last."""

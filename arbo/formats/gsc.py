@@ -35,9 +35,8 @@ def document(piece: Piece, records: Records[Document]) -> Document:
 
 def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked:
     if len(columns) != 4 or not columns[3].strip():
-        problem = f"this line has {len(columns)}" if len(columns) != 4 else "the last one is empty"
-        form = "a mention needs 4 tab-separated columns (start, end, text, concept id)"
-        raise DataError(f"{form}, but {problem}", id=document_id)
+        form = "a mention needs 4 tab-separated columns (start, end, text, concept id), none of them empty"
+        raise DataError(f"{form}, but this line has {len(columns)}", id=document_id)
     start, end, surface, concept = columns
     span = span_between(start, end, text, of=document_id)
     compare(surface, (span,), text, notes, of=document_id)

@@ -16,12 +16,13 @@ Metonymic and fine-grained columns are not read. `mention_ids` makes ids from do
 
 Without such a header, as in CoNLL-2003, a line has a word, perhaps further columns, and a tag (IOB or IOBES, perhaps
 without a type), after which a tab and a link may stand; spaces also separate columns. A blank line ends a sentence, and
-`-DOCSTART-` begins a document. Documents are named after the file.
+`-DOCSTART-` begins a document. Documents are named after the file and, if there are several, their line.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ SUFFIXES = (".tsv", ".conll", ".bio", ".iob")
 _TAG = "NE-COARSE-LIT"
 _REQUIRED = ("TOKEN", _TAG, "NEL-LIT")
 _DOCUMENT_ID = re.compile(r"#\s*(?:\S+:)?document_id\s*=(.*)")
-_NO_MENTION = {"O", "_", ""}
+_NO_MENTION, _TAGGED = {"O", "_", ""}, re.compile(r"[BI](-.+)?")
 _NO_LINK = {"_", "-", ""}
 _NIL = "NIL"
 _WORD = re.compile(r"(\S+)(?:[ \t]\S*)*?[ \t](O|[BIES](?:-\S+)?)(?:\t([^\t]*))?\s*")
@@ -56,7 +57,7 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the tokens of each document; the name is its id."""
     header: list[str] = []
     block: Piece | None = None
-    n, stem = 0, file.name.partition(".")[0]
+    stem = file.name.partition(".")[0]
     for number, line in read_lines(file):
         if not header and (_WORD.fullmatch(line) or line.startswith((_BEGIN, "# "))):
             header = _OF_WORDS
@@ -64,8 +65,7 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
             if not line.strip() and block is not None and block.content:
                 block.content[-1] = block.content[-1]._replace(misc="EndOfSentence")
             if line.startswith(_BEGIN):
-                n += 1
-                line = f"# document_id = {stem}" + f"-{n}" * (n > 1)
+                line = f"# document_id = {stem}:{number}"
             elif word := _WORD.fullmatch(line):
                 block = block or Piece([], file, number, stem)
                 text, tag, link = word.groups("_")
@@ -74,9 +74,8 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
             continue
         if not header:
             header = line.split("\t")
-            if missing := [name for name in _REQUIRED if name not in header]:
-                problem = f"the header has no column {' and no '.join(missing)}; tagged words need such a header"
-                raise DataError(problem, file=str(file), line=number)
+            if missing := " and no ".join(name for name in _REQUIRED if name not in header):
+                raise DataError(f"the header has no column {missing}", file=str(file), line=number)
         elif line.startswith("#") and "\t" not in line:
             named = _DOCUMENT_ID.match(line)
             if named is not None:
@@ -97,11 +96,9 @@ def _token(values: list[str], header: list[str], document_id: str) -> _Token:
         raise DataError(f"expected {len(header)} columns, or a word and a tag, not {len(values)}", id=document_id)
     row = dict(zip(header[::-1], values[::-1], strict=True))  # of two columns of one name, the first
     text, tag, link = (row[name] for name in _REQUIRED)
-    label: str | None = None
-    if tag not in _NO_MENTION:
-        if tag not in ("B", "I") and not (tag.startswith(("B-", "I-")) and len(tag) > 2):
-            raise DataError(f"expected O, B-type or I-type in {_TAG}, not {tag!r:.30}", id=document_id)
-        label = tag[2:]
+    label = None if tag in _NO_MENTION else tag[2:]
+    if label is not None and not _TAGGED.fullmatch(tag):
+        raise DataError(f"expected O, B-type or I-type in {_TAG}, not {tag!r:.30}", id=document_id)
     if not text:
         raise DataError("the token is empty", id=document_id)
     nested = row.get("NE-NESTED", "").startswith("B-")
@@ -123,15 +120,11 @@ def document(piece: Piece, records: Records[Document]) -> Document:
 
 def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
     """Join the tokens into a text; also return the offsets of each token."""
-    pieces: list[str] = []
-    places: list[Span] = []
-    offset = 0
-    for token in tokens:
-        places.append((offset, offset + len(token.text)))
-        after = "\n" if "EndOfSentence" in token.misc else "" if "NoSpaceAfter" in token.misc else " "
-        pieces += (token.text, after)
-        offset += len(token.text) + len(after)
-    return "".join(pieces[:-1]), places
+    afters = ["\n" if "EndOfSentence" in one.misc else "" if "NoSpaceAfter" in one.misc else " " for one in tokens]
+    pieces = [f"{token.text}{after}" for token, after in zip(tokens, afters, strict=True)]
+    begins = accumulate(map(len, pieces), initial=0)
+    places = [(begin, begin + len(token.text)) for begin, token in zip(begins, tokens, strict=False)]
+    return "".join(pieces)[: places[-1][1] if places else 0], places
 
 
 def _mentions(tokens: list[_Token], places: list[Span], notes: Counter[str]) -> list[list[tuple[_Token, Span]]]:
