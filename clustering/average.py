@@ -1,5 +1,7 @@
 """Average linkage of mentions over a sparse graph, exact: pairs of mentions without an edge have the similarity 0.
 
+Mentions that an edge below 0 joins, as decisions and equal names do, are one before anything else, and count as one.
+
 The clusters A and B with the largest ``sum / (|A| |B|)`` are merged, where ``sum`` adds the similarities between them;
 ties go to the pair with the smallest mentions. Among these pairs, ordered by (average, smallest mentions), a merge
 never makes a pair that comes before both pairs that it replaces. Clusters that are each other's nearest can therefore
@@ -17,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Edges, Ids, Weights
+from .decisions import DECIDED
 from .graph import Graph
 from .kernels import kernel
 from .linkage import MergeTree, merges
-from .union_find import find, join
+from .union_find import find, join, label_components
 
 _UNIT = 1 << 20
 _MOST_MENTIONS = 1 << 27
@@ -33,7 +36,8 @@ def average_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of average linkage of the mention edges of a graph, ignoring directions and entities.
 
     The similarity of two mentions is ``1 - weight`` of their lightest edge in either direction, clipped to 0 .. 1 and
-    rounded up to a multiple of 2^-20, so that a pair at the threshold is merged; 0 without an edge. The height of a
+    rounded up to a multiple of 2^-20, so that a pair at the threshold is merged; 0 without an edge. Mentions with an
+    edge below 0 are one, and merged first, at the height 0, or -inf if people decided so. The height of another
     merge is 1 minus the average similarity; clusters without any similarity are never merged. ``source`` and ``target``
     of the tree are the smallest mentions of the merged clusters. Raise ValueError for more than 2^27 mentions or 2^31
     edges between mentions.
@@ -49,10 +53,27 @@ def average_tree(graph: Graph) -> MergeTree:
             f"average linkage takes at most {_MOST_MENTIONS:,} mentions and {_MOST_EDGES:,} edges between them, not "
             f"{graph.n_mentions:,} and {len(edges.source):,}; use single linkage"
         )
-    source, target, height = _merge_all(_clusters(graph.n_mentions, edges))
+    source, target, height = _merged(graph.n_mentions, edges)
     order = np.argsort(height, kind="stable")  # parts are merged before the whole
     source, target = source[order].astype(graph.source.dtype), target[order].astype(graph.source.dtype)
     return MergeTree(graph.n_mentions, *merges(graph.n_mentions, source, target), height[order], source, target)
+
+
+def _merged(n: int, edges: Edges) -> tuple[Ids, Ids, Weights]:
+    """Return the merges, first those of mentions that are one."""
+    if not (edges.weight < 0).any():
+        return _merge_all(_clusters(n, edges))
+    mention = np.arange(n, dtype=edges.source.dtype)
+    decided, label = mention.copy(), mention.copy()
+    for some, labels in ((edges.weight <= DECIDED, decided), (edges.weight < 0, label)):
+        label_components(edges.source[some], edges.target[some], labels)
+    first, by_person, alike = (np.flatnonzero(some) for some in (label == mention, decided < mention, label < decided))
+    alike = alike[decided[alike] == alike]
+    number = (np.cumsum(label == mention) - 1).astype(label.dtype)[label]
+    merged = _merge_all(_clusters(len(first), Edges(number[edges.source], number[edges.target], edges.weight)))
+    source = np.concatenate([decided[by_person], label[alike], first[merged[0]]])
+    height = np.concatenate([np.full(len(by_person), -np.inf), np.zeros(len(alike)), merged[2]])
+    return source, np.concatenate([by_person, alike, first[merged[1]]]), height
 
 
 class _Clusters(NamedTuple):
