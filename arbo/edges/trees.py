@@ -37,7 +37,15 @@ class Trees(NamedTuple):
     """The log-odds are ``slope`` times the sum of the leaves, plus ``offset``."""
 
     @classmethod
-    def fit(cls, features: Matrix, correct: npt.NDArray[np.bool_], *, trees: int = 200, leaves: int = 31) -> Self:
+    def fit(
+        cls,
+        features: Matrix,
+        correct: npt.NDArray[np.bool_],
+        *,
+        trees: int = 200,
+        leaves: int = 31,
+        weight: npt.NDArray[np.float64] | None = None,
+    ) -> Self:
         """Fit trees of at most ``leaves`` leaves that predict from the features of a pair whether it is correct."""
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
@@ -45,7 +53,7 @@ class Trees(NamedTuple):
         )
         # Threads wait for each other at every level of every tree, which costs more than it gains with few pairs.
         with threadpool_limits(None if len(features) > _MANY else 1, user_api="openmp"):
-            model.fit(np.where(unknown, np.float32(0), features), correct)
+            model.fit(np.where(unknown, np.float32(0), features), correct, sample_weight=weight)
         parts: list[tuple[npt.NDArray[Any], ...]] = []
         roots: list[int] = []
         size = 0

@@ -1,0 +1,363 @@
+"""The features of pairs of names alone: which tokens are equal or alike, and what is left over on either side.
+
+The tokens of both names are matched one by one: first equal ones, then one that is two of the other name ("database",
+"data base"), similar ones (a typing error), abbreviations and initials ("Eng.", "J."), and acronyms. A token weighs
+more the fewer names of this list have it.
+"""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.engine import Bools, Floats, Ids, Neighbors, in_parallel, kernel
+from arbo.text.name_tokens import (
+    LEGAL,
+    LETTER,
+    NUMBER,
+    SIGN,
+    SMALL,
+    TITLE,
+    WEIGHT,
+    WORD,
+    kind_of,
+    numbered_tokens,
+    tokens_of,
+)
+
+Matrix = npt.NDArray[np.float32]
+_EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
+_KINDS = ("words", "numbers", "letters", "legal", "titles", "small", "signs")
+NAME_FEATURES = (
+    *("equal", "joined", "similar", "shortened", "initials", "acronym"),
+    *("least_left", "most_left", "least_rare_left", "most_rare_left", "least_similar", "similar_weight"),
+    *(f"{side}_{kind}_left" for kind in _KINDS for side in ("least", "most")),
+    *("n_equal", "least_tokens", "most_tokens", "holders", "rarest_equal", "out_of_order", "first", "last"),
+    *("n_shortened", "n_initials", "weights", "spelling", "least_parts_left", "is_inside"),
+    *("letters", "best_rank", "worst_rank", "least_share_of_best", "most_share_of_best"),
+    *("names", "single_words", "with_legal", "with_numbers", "with_titles", "tokens_a_name", "names_a_token"),
+)
+"""The columns of `NameTable.features`; the last seven are of the list."""
+_OF_PAIR = NAME_FEATURES.index("letters")
+_DIFFERENT = [NAME_FEATURES.index(name) for name in ("least_parts_left", "most_signs_left", "is_inside")]
+_BLOCK = 20_000
+
+
+class NameTable(NamedTuple):
+    """Names as numbers of tokens, and tokens as letters."""
+
+    token: Ids
+    begin: Ids
+    """(names + 1,) where the tokens of each name begin."""
+    kind: npt.NDArray[np.int8]
+    weight: npt.NDArray[np.float64]
+    holders: Ids
+    """(tokens,) kind, weight, and number of names that have the token."""
+    letter: npt.NDArray[np.int32]
+    letter_begin: Ids
+    comma: Ids
+    """(names,) the number of tokens before the last comma."""
+
+    @classmethod
+    def of(cls, names: list[str]) -> Self:
+        """Divide names into tokens."""
+        tokens, of = numbered_tokens(names)
+        begin = np.cumsum([0, *map(len, of)])
+        token = np.array([number for some in of for number in some], np.int64)
+        owner = np.repeat(np.arange(len(names)), np.diff(begin))
+        distinct = np.unique(owner * len(tokens) + token)
+        holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
+        kind = np.array([kind_of(one) for one in tokens], np.int8)
+        rarity = np.log((len(names) + 1) / (holders + 0.5)).clip(0.05) / np.log(len(names) + 2)
+        letter = np.array([ord(one) for one in "".join(tokens)], np.int32)
+        letter_begin = np.cumsum([0, *map(len, tokens)])
+        comma = np.array(
+            [len(tokens_of(name.rpartition(",")[0])) if "," in name[1:] else 0 for name in names], np.int64
+        )
+        return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma)
+
+    def features(self, first: Ids, second: Ids, lists: Neighbors) -> Matrix:
+        """Return the features of pairs of names; (pairs, features).
+
+        ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine; one name of each
+        pair is in the list of the other.
+        """
+        out = np.empty((len(first), len(NAME_FEATURES)), np.float32)
+        starts = range(0, len(first), _BLOCK)
+
+        def fill(at: int) -> None:
+            some = slice(at, at + _BLOCK)
+            _compare_all(first[some], second[some], self, out[some])
+
+        in_parallel(fill, starts)
+        out[:, _OF_PAIR : _OF_PAIR + 5] = np.stack(_ranks(first, second, lists), axis=1)
+        out[:, _OF_PAIR + 5 :] = self._of_list()
+        return out
+
+    def _of_list(self) -> list[float]:
+        n, size = len(self.begin) - 1, np.diff(self.begin)
+        owner, kind = np.repeat(np.arange(n), size), self.kind[self.token]
+        shares = [len(np.unique(owner[kind == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
+        return [np.log(max(n, 1)), float((size == 1).mean()), *shares, float(size.mean()), n / max(len(self.kind), 1)]
+
+
+def differ(features: Matrix) -> Bools:
+    """Return whether pairs of names mean different things whatever a model says; (pairs,).
+
+    Both have a word, a number or a letter that the other lacks, or one has a sign, or one is a letter of the other, or
+    what comes after its last comma ("Queensland, Australia").
+    """
+    return np.asarray((features[:, _DIFFERENT] > 0).any(axis=1))
+
+
+def _ranks(first: Ids, second: Ids, lists: Neighbors) -> list[Floats]:
+    """Return the similarity of pairs, their smaller and larger rank in the lists, and their shares of the best."""
+    rank, similarity = [], []
+    best = 1 - lists.dissimilarity[:, 0].astype(np.float64)
+    for one, other in ((first, second), (second, first)):
+        hit = lists.ids[one] == other[:, None]
+        place = hit.argmax(axis=1)
+        rank.append(np.where(hit.any(axis=1), place, lists.ids.shape[1]).astype(np.float64))
+        similarity.append(np.where(hit.any(axis=1), 1 - lists.dissimilarity[one, place], np.nan))
+    letters = np.fmax(*similarity)
+    share = [letters / np.maximum(np.where(np.isfinite(best[side]), best[side], 1), 1e-6) for side in (first, second)]
+    return [letters, np.minimum(*rank), np.maximum(*rank), np.minimum(*share), np.maximum(*share)]
+
+
+@kernel
+def _edits(a: Any, b: Any, limit: int) -> int:
+    """Return the number of insertions, deletions, replacements and exchanges of neighbours between two words."""
+    n, m = len(a), len(b)
+    if abs(n - m) > limit:
+        return limit + 1
+    before, last, row = np.zeros(m + 1, np.int64), np.arange(m + 1), np.zeros(m + 1, np.int64)
+    for i in range(1, n + 1):
+        row[0] = i
+        least = i
+        for j in range(1, m + 1):
+            value = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]))
+            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
+                value = min(value, before[j - 2] + 1)
+            row[j] = value
+            least = min(least, value)
+        if least > limit:
+            return limit + 1
+        before, last, row = last, row, before
+    return int(last[m])
+
+
+@kernel
+def _word(table: Any, token: int) -> Any:
+    return table.letter[table.letter_begin[token] : table.letter_begin[token + 1]]
+
+
+@kernel
+def _match_joined(table: Any, x: Any, y: Any, of_x: Any, of_y: Any) -> None:
+    """Match tokens of one name that are two neighbouring tokens of the other."""
+    for i in range(len(x)):
+        for j in range(len(y) - 1):
+            if of_x[i] or of_y[j] or of_y[j + 1]:
+                continue
+            word, left, right = _word(table, x[i]), _word(table, y[j]), _word(table, y[j + 1])
+            if len(word) != len(left) + len(right):
+                continue
+            if (word[: len(left)] == left).all() and (word[len(left) :] == right).all():
+                of_x[i] = of_y[j] = of_y[j + 1] = _JOINED
+
+
+@kernel
+def _match_similar(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, place: Any) -> tuple[float, float, float]:
+    """Match similar words, the most similar first; return their weight, that times similarity, and the smallest one."""
+    weight, total, worst = 0.0, 0.0, 1.0
+    while True:
+        best, at_x, at_y = 0.0, -1, -1
+        for i in range(len(x)):
+            if of_x[i] or table.kind[x[i]] in (NUMBER, LETTER, SIGN):
+                continue
+            word = _word(table, x[i])
+            for j in range(len(y)):
+                if of_y[j] or table.kind[y[j]] in (NUMBER, LETTER, SIGN):
+                    continue
+                other = _word(table, y[j])
+                most = max(len(word), len(other))
+                limit = max(1, most // 3)
+                if min(len(word), len(other)) < 3:
+                    continue
+                edits = _edits(word, other, limit)
+                if edits <= limit and 1 - edits / most > best:
+                    best, at_x, at_y = 1 - edits / most, i, j
+        if at_x < 0:
+            return weight, total, worst
+        of_x[at_x] = of_y[at_y] = _SIMILAR
+        place[at_x] = at_y
+        both = (table.weight[x[at_x]] + table.weight[y[at_y]]) / 2
+        weight, total, worst = weight + both, total + both * best, min(worst, best)
+
+
+@kernel
+def _is_short_for(short: Any, long: Any) -> bool:
+    """Return whether a word begins a longer one or, with three letters or more, is made of its first and later ones."""
+    if len(long) <= len(short) or short[0] != long[0]:
+        return False
+    found = 0
+    begins = True
+    for letter in long:
+        if found < len(short):
+            if letter == short[found]:
+                found += 1
+            else:
+                begins = False
+    return found == len(short) and (begins or len(short) > 2)
+
+
+@kernel
+def _match_shortened(
+    table: Any, x: Any, y: Any, of_x: Any, of_y: Any, place: Any, swapped: bool
+) -> tuple[float, float, int, int]:
+    """Match abbreviations and initials in one name with words of the other; return weights and numbers of both."""
+    short, initials, n_short, n_initials = 0.0, 0.0, 0, 0
+    for i in range(len(x)):
+        if of_x[i] or table.kind[x[i]] in (NUMBER, SIGN):
+            continue
+        word = _word(table, x[i])
+        for j in range(len(y)):
+            if of_y[j] or table.kind[y[j]] in (NUMBER, SIGN) or not _is_short_for(word, _word(table, y[j])):
+                continue
+            is_initial = len(word) == 1
+            of_x[i] = of_y[j] = _INITIAL if is_initial else _SHORTENED
+            if is_initial:
+                initials, n_initials = initials + table.weight[y[j]], n_initials + 1
+            else:
+                short, n_short = short + table.weight[y[j]], n_short + 1
+            if swapped:
+                place[j] = i
+            else:
+                place[i] = j
+            break
+    return short, initials, n_short, n_initials
+
+
+@kernel
+def _match_acronyms(table: Any, x: Any, y: Any, of_x: Any, of_y: Any) -> float:
+    """Match tokens that are the initials of neighbouring words of the other name; return the weight of these words."""
+    weight = 0.0
+    for i in range(len(x)):
+        word = _word(table, x[i])
+        for j in range(len(y)):
+            for skips in range(2):
+                if of_x[i] or table.kind[x[i]] in (NUMBER, SIGN) or len(word) < 2:
+                    continue
+                found, at = 0, j
+                while at < len(y) and found < len(word) and not of_y[at]:
+                    if not (skips and at > j and table.kind[y[at]] == SMALL):
+                        if _word(table, y[at])[0] != word[found]:
+                            break
+                        found += 1
+                    at += 1
+                if found == len(word):
+                    of_x[i] = _ACRONYM
+                    for some in range(j, at):
+                        of_y[some] = _ACRONYM
+                        weight += table.weight[y[some]]
+    return weight
+
+
+@kernel
+def _left(table: Any, x: Any, of: Any, by_kind: Any) -> tuple[float, float, float]:
+    """Return the weight of a name, of its unmatched tokens and of the heaviest of these; count them by kind."""
+    total, left, heaviest = 0.0, 0.0, 0.0
+    for i in range(len(x)):
+        weight = table.weight[x[i]]
+        total += weight
+        if not of[i]:
+            left, heaviest = left + weight, max(heaviest, weight)
+            by_kind[table.kind[x[i]]] += 1
+    return total, left, heaviest
+
+
+@kernel
+def _joined_letters(table: Any, x: Any) -> Any:
+    """Return the letters of a name without blanks, at most 48."""
+    out, n = np.empty(48, np.int32), 0
+    for token in x:
+        for letter in _word(table, token):
+            if n < 48:
+                out[n] = letter
+                n += 1
+    return out[:n]
+
+
+@kernel
+def _is_inside(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, comma: int) -> bool:
+    """Return whether a name is one letter of another, or what comes after a comma of it, with words before that."""
+    if len(y) == 1 and len(x) > 1 and table.kind[y[0]] == LETTER:
+        return True
+    before = 0
+    for i in range(comma):
+        if of_x[i]:
+            return False
+        before += int(table.kind[x[i]] <= LETTER)
+    return before > 0 and of_y.all()
+
+
+@kernel
+def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, out: Any) -> None:
+    """Write the features of two names."""
+    of_x, of_y, place = np.zeros(len(x), np.int8), np.zeros(len(y), np.int8), np.full(len(x), -1, np.int64)
+    equal, n_equal, holders, rarest = 0.0, 0, np.inf, 0.0
+    for i in range(len(x)):
+        for j in range(len(y)):
+            if not of_x[i] and not of_y[j] and x[i] == y[j]:
+                of_x[i] = of_y[j] = _EQUAL
+                place[i] = j
+                equal, n_equal = equal + table.weight[x[i]], n_equal + 1
+                if table.kind[x[i]] in (WORD, NUMBER):
+                    holders, rarest = min(holders, table.holders[x[i]]), max(rarest, table.weight[x[i]])
+    _match_joined(table, x, y, of_x, of_y)
+    _match_joined(table, y, x, of_y, of_x)
+    similar, similar_total, worst = _match_similar(table, x, y, of_x, of_y, place)
+    one = _match_shortened(table, x, y, of_x, of_y, place, False)
+    two = _match_shortened(table, y, x, of_y, of_x, place, True)
+    acronym = _match_acronyms(table, x, y, of_x, of_y) + _match_acronyms(table, y, x, of_y, of_x)
+    kinds_x, kinds_y = np.zeros(7), np.zeros(7)
+    (all_x, left_x, most_x), (all_y, left_y, most_y) = _left(table, x, of_x, kinds_x), _left(table, y, of_y, kinds_y)
+    joined = 0.0
+    for i in range(len(x)):
+        joined += table.weight[x[i]] * (of_x[i] == _JOINED) / 2
+    for j in range(len(y)):
+        joined += table.weight[y[j]] * (of_y[j] == _JOINED) / 2
+    whole = max(all_x + all_y, 1e-9)
+    out[0], out[1], out[2] = 2 * equal / whole, 2 * joined / whole, 2 * similar_total / whole
+    out[3], out[4], out[5] = 2 * (one[0] + two[0]) / whole, 2 * (one[1] + two[1]) / whole, 2 * acronym / whole
+    out[6], out[7] = min(left_x, left_y) / whole, max(left_x, left_y) / whole
+    out[8], out[9] = min(most_x, most_y), max(most_x, most_y)
+    out[10], out[11] = worst if similar > 0 else np.nan, similar
+    for kind in range(7):
+        out[12 + 2 * kind] = min(kinds_x[kind], kinds_y[kind])
+        out[13 + 2 * kind] = max(kinds_x[kind], kinds_y[kind])
+    out[26], out[27], out[28] = n_equal, min(len(x), len(y)), max(len(x), len(y))
+    out[29], out[30] = np.log(holders) if holders < np.inf else np.nan, rarest
+    last, out_of_order = -1, 0
+    for i in range(len(x)):
+        if place[i] >= 0:
+            out_of_order += int(place[i] < last)
+            last = int(place[i])
+    out[31] = out_of_order
+    is_longer = left_x > left_y or (left_x == left_y and all_x > all_y)
+    short, long = (of_y, of_x) if is_longer else (of_x, of_y)
+    out[32] = (short[0] > 0) + 2 * (long[0] > 0)
+    out[33] = (short[-1] > 0) + 2 * (long[-1] > 0)
+    out[34], out[35], out[36] = one[2] + two[2], one[3] + two[3], min(all_x, all_y) / max(all_x, all_y, 1e-9)
+    a, b = _joined_letters(table, x), _joined_letters(table, y)
+    most = max(len(a), len(b), 1)
+    out[37] = 1 - _edits(a, b, most) / most
+    out[38] = min(kinds_x[: LETTER + 1].sum(), kinds_y[: LETTER + 1].sum())
+    out[39] = _is_inside(table, x, y, of_x, of_y, comma_x) or _is_inside(table, y, x, of_y, of_x, comma_y)
+
+
+@kernel
+def _compare_all(first: Ids, second: Ids, table: Any, out: Matrix) -> None:
+    for row in range(len(first)):
+        a, b = first[row], second[row]
+        x, y = table.token[table.begin[a] : table.begin[a + 1]], table.token[table.begin[b] : table.begin[b + 1]]
+        _compare(table, x, y, table.comma[a], table.comma[b], out[row])

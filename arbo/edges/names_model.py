@@ -1,0 +1,133 @@
+"""The names model: the weights of edges between names alone, learnt from lists of persons, firms, places and products.
+
+arbo contains one, see `benchmarks/names_model.py`. Equal names are one, see `arbo.retrieval.groups.first_alike`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from arbo.data import KnowledgeBase
+from arbo.edges.model import blocks, largest_shares, lists_of, weights_of
+from arbo.edges.name_pairs import NAME_FEATURES, Matrix, NameTable, differ
+from arbo.edges.pairs import distinct
+from arbo.edges.trees import Trees
+from arbo.engine import Ids, Neighbors
+from arbo.retrieval.groups import SAME
+from arbo.retrieval.retrieval import Reasons, Retrieval
+
+FILE = "names.json"
+"""The file of the model beside this one."""
+
+
+@dataclass(frozen=True, eq=False)
+class NamesModel:
+    """Learnt weights of edges between names alone; 1 for names that `differ`."""
+
+    trees: Trees
+    threshold: float
+    """Largest average dissimilarity of clusters that are merged, by default."""
+    learnt: ClassVar[str] = ""
+    neighbors: ClassVar[int] = 8
+    """Number of nearest names by letters that each name is compared with."""
+
+    @classmethod
+    @cache
+    def shipped(cls) -> NamesModel:
+        """Return the model that arbo contains."""
+        content = json.loads((files("arbo.edges") / FILE).read_text("utf-8"))
+        return cls(Trees.from_dict(content["trees"], len(NAME_FEATURES), file=FILE), content["threshold"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values that identify the model in a manifest."""
+        return {"model": "names", "fingerprint": self._fingerprint}
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return sha256(json.dumps([self.trees.as_dict(), self.threshold]).encode()).hexdigest()
+
+    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
+        """Return the retrieval with the weights of this model, and at most ``k`` edges into each name from others.
+
+        ``kb`` must be None; each name of ``retrieval`` should have at least `neighbors` neighbours.
+        """
+        assert kb is None
+        names = ComparedNames.of(retrieval)
+        weighed = self._weighed(names, k)
+        lists = Neighbors.empty(len(retrieval.inputs), weighed.ids.shape[1])
+        ids, lists.dissimilarity[names.rows] = weighed
+        lists.ids[names.rows] = np.where(ids >= 0, names.rows[ids], -1)
+        if retrieval.mentions.ids.shape[1]:
+            more = names.number < 0
+            lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
+        settings = {**retrieval.settings, "edges": self.settings}
+        limits = (retrieval.threshold[0], self.threshold)
+        reasons = partial(self._reasons, names)
+        return replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=reasons)
+
+    def _weighed(self, names: ComparedNames, k: int) -> Neighbors:
+        first, second = names.pairs()
+        weight = np.empty(len(first), np.float32)
+        for some in blocks(len(first)):
+            features = names.features(first[some], second[some])
+            weight[some] = weights_of(self.trees.scores(features), features, NAME_FEATURES)
+            weight[some][differ(features)] = 1
+        source, target = np.concatenate([first, second]), np.concatenate([second, first])
+        return lists_of(source, target, np.tile(weight, 2), np.arange(len(names.rows)), k)
+
+    def _reasons(self, names: ComparedNames, node: Ids, mention: Ids) -> Reasons:
+        """Return the features that counted most for edges from nodes of the graph to mentions."""
+        source, target = names.number[node], names.number[mention]
+        some = np.flatnonzero((source >= 0) & (target >= 0))
+        first, second = np.minimum(source[some], target[some]), np.maximum(source[some], target[some])
+        shown = largest_shares(
+            NAME_FEATURES,
+            len(some),
+            lambda part: self.trees.shares(names.features(first[part], second[part])),
+        )
+        reasons = Reasons(
+            np.full((len(node), shown.features.shape[1]), np.nan, object),
+            np.full((len(node), shown.features.shape[1]), np.nan, np.float32),
+        )
+        reasons.features[some], reasons.log_odds[some] = shown
+        return reasons
+
+
+class ComparedNames(NamedTuple):
+    """The mentions that are compared, numbered from 0, with their neighbours by letters."""
+
+    rows: Ids
+    """(names,) the mention of each."""
+    number: Ids
+    """(mentions,) the number of each mention, or -1 if it is one with an earlier one."""
+    lists: Neighbors
+    table: NameTable
+
+    @classmethod
+    def of(cls, retrieval: Retrieval) -> ComparedNames:
+        """Return the mentions that a retrieval compares."""
+        lists, n = retrieval.mentions, len(retrieval.inputs)
+        rows = np.flatnonzero((lists.dissimilarity[:, :1] >= 0).all(axis=1))
+        number = np.full(n + 1, -1, np.int64)
+        number[rows] = np.arange(len(rows))
+        near = lists.of(rows)
+        names = retrieval.inputs.taken(rows).names
+        return cls(rows, number[:n], Neighbors(number[near.ids], near.dissimilarity), NameTable.of(list(names)))
+
+    def pairs(self) -> tuple[Ids, Ids]:
+        """Return the distinct pairs of names of which one is a neighbour of the other."""
+        target, at = np.nonzero(self.lists.ids >= 0)
+        source = self.lists.ids[target, at]
+        return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
+
+    def features(self, first: Ids, second: Ids) -> Matrix:
+        """Return the features of pairs; (pairs, features)."""
+        return self.table.features(first, second, self.lists)

@@ -1,0 +1,77 @@
+"""The tokens of names, and the kind of each: what a name is recognised by, and what it has besides.
+
+Legal forms are abbreviations and words of ISO 20275, the list of Entity Legal Forms of GLEIF, for larger countries.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import count
+
+from arbo.text.names import INVISIBLE, without_marks
+from arbo.text.signs import signs_of
+
+WORD, NUMBER, LETTER, LEGAL, TITLE, SMALL, SIGN = range(7)
+"""The kinds of tokens; for signs, such as those of C++, see `arbo.text.signs`."""
+WEIGHT = (1.0, 1.0, 0.6, 0.15, 0.25, 0.1, 0.6)
+"""How much a token of each kind says."""
+MOST = 24
+"""The largest number of tokens of a name that are compared."""
+
+_LEGAL = (
+    "ag kg kgaa gmbh ggmbh mbh ohg gbr ug ev se inc incorporated llc llp lp ltd limited corp corporation co company "
+    "cie plc pty pte pllc sa sarl sas sasu snc eurl scop spa srl sapa nv bv bvba sprl cv vof oy oyj ab aktiebolag hb "
+    "kb as asa aps is ans da ks sp zoo kft zrt nyrt bt rt doo dd ad ood eood sro sl slu slne sca sae ltda lda eireli "
+    "oao ooo zao pao ojsc jsc cjsc tov kk gk kabushiki kaisha bhd sdn tbk pt aktiengesellschaft kommanditgesellschaft "
+    "gesellschaft haftung aktieselskab aksjeselskap anpartsselskab osakeyhtio unlimited holding holdings group"
+)
+_TITLES = (
+    "mr mrs ms miss mister dr doctor prof professor sir madam madame mme mlle monsieur lady lord dame rev reverend "
+    "hon herr frau fraulein st saint san santa sankt jr sr junior senior phd md esq gen general col colonel capt "
+    "captain lt lieutenant maj major sgt president king queen prince princess emperor pope bishop sen senator gov "
+    "governor don dona signor signora dott dipl ing mag"
+)
+_SMALL = "the a an of and or for in on at to by with de la le les des du di del der die das den van von und et"
+_TOKEN = re.compile(r"[^\W\d_]+|\d+")
+_DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?:[^\W\d_](?!\w))?")
+_APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?!s\b)")
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_AS = str.maketrans(
+    {"\u00df": "ss", "\u00f8": "o", "\u0142": "l", "\u0111": "d", "\u00e6": "ae", "\u0153": "oe", "&": " and "}
+)
+
+
+def tokens_of(name: str) -> list[str]:
+    """Return the words, numbers and signs of a name, at most `MOST`, without case and accents; "?" for none.
+
+    >>> tokens_of("Müller & Söhne G.m.b.H."), tokens_of("XR-909"), tokens_of("C++")
+    (['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++'])
+    """
+    text = without_marks(_UNSEEN.sub("", name).casefold().translate(_AS))
+    text = _APOSTROPHE.sub("", _DOTTED.sub(lambda some: some[0].replace(".", "") + " ", text))
+    signs = signs_of(name)
+    return _TOKEN.findall(text)[: MOST - 1] + ([signs] if signs else []) or ["?"]
+
+
+@cache
+def kind_of(token: str) -> int:
+    """Return the kind of a token."""
+    if token.isdigit():
+        return NUMBER
+    if len(token) == 1 and token.isalpha():
+        return LETTER
+    if not token.isalnum():
+        return SIGN
+    kinds = ((TITLE, _TITLES), (LEGAL, _LEGAL), (SMALL, _SMALL))
+    return next((kind for kind, words in kinds if token in words.split()), WORD)
+
+
+def numbered_tokens(names: Sequence[str]) -> tuple[list[str], list[list[int]]]:
+    """Return the distinct tokens of names, and the numbers of each name's tokens among them."""
+    number: dict[str, int] = {}
+    new = count()
+    of = [
+        [number[token] if token in number else number.setdefault(token, next(new)) for token in tokens_of(name)]
+        for name in names
+    ]
+    return list(number), of
