@@ -6,7 +6,7 @@ partition the graph, describe the result. A run grows by the same steps, but beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +19,7 @@ from arbo.corrections.lines import Correction, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.gold import Gold
 from arbo.data.learnt import warnings_of
+from arbo.data.tables import is_list_of_names
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
@@ -35,7 +36,7 @@ from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.encoded_kb import EncodedKb
 from arbo.retrieval.function_reranker import reranker_of
-from arbo.retrieval.groups import SearchAll, groups_of_mentions, search_all
+from arbo.retrieval.groups import SearchAll, first_alike, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Reranker, Score, reranked
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 from arbo.retrieval.score_memory import ScoreMemory
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
     from arbo.edges.model import EdgeModel
+    from arbo.edges.names_model import NamesModel
     from arbo.linking.config import Objective
     from arbo.linking.tuning import Tuning
 
@@ -92,7 +94,7 @@ class Linker:
     announce: Announce = on_screen
     tuning: Tuning | None = None
     reranker: Reranker | None = None
-    edges: EdgeModel | None = None
+    edges: EdgeModel | NamesModel | None = None
     search_all: SearchAll = field(default=search_all, repr=False)
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
@@ -141,7 +143,8 @@ class Linker:
 
         For the corrections and further errors, see `link`. The reranker is not used.
         """
-        return self._without_kb()._linked(Corpus.of(documents), corrections_of(corrections))
+        corpus = Corpus.of(documents)
+        return self._without_kb()._suited(corpus)._linked(corpus, corrections_of(corrections))
 
     def add(
         self, result: Run, documents: Iterable[Any] = (), corrections: Any = (), *, other_kb: bool = False
@@ -217,10 +220,11 @@ class Linker:
 
         corpus, discovers = Corpus.of(documents), self.kb is None
         score = objective_of(objective, method, discovers=discovers)
-        retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers, in_order=True)
+        linker = self._suited(corpus) if discovers else self
+        retrieval = linker.retrieve(corpus, k=max(ks_of(linker.config)), discover=discovers, in_order=True)
         gold = Gold.of(corpus, self.kb).taken(corpus.order)
-        tuning = choose(retrieval, gold, self.config, score, self.announce("tuning"), method)
-        return self.configured(config=tuning.applied(self.config), tuning=tuning)
+        tuning = choose(retrieval, gold, linker.config, score, self.announce("tuning"), method)
+        return linker.configured(config=tuning.applied(linker.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
         """Return the ``k`` nearest entities to each mention, for a second stage to rerank.
@@ -267,6 +271,16 @@ class Linker:
         entities = None if self._entities is None else self._entities.in_one_group()
         return self.configured(config=replace(self.config, map_types=None), _entities=entities)
 
+    def _suited(self, corpus: Corpus | None) -> Self:
+        """Return the linker for a list of names, if the documents are one or the settings say so."""
+        reads = self.config.treat_as
+        is_list = reads == "list" or (reads == "auto" and corpus is not None and is_list_of_names(corpus.tables))
+        if not is_list or self.kb is not None or self.edges is not None or not isinstance(self.encoder, NgramEncoder):
+            return self
+        from arbo.edges.names_model import NamesModel
+
+        return self.configured(config=self.config.of_list(), edges=NamesModel.shipped())
+
     def _without_kb(self) -> Self:
         return self if self.kb is None else self.configured(kb=None, _entities=None)
 
@@ -285,7 +299,8 @@ class Linker:
             else:
                 encoder = self.encoder if self._entities is None else self._entities.fitted
                 mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self.search_all)
-            nearest = self._searched(mentions, config.k, within_threshold=True)
+            apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
+            nearest = self._searched(mentions, config.k, within_threshold=True, apart=apart)
             scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
             weighed = self._weighed(nearest, config.k, scores.score if scores else None)
         with clock("partition"):
@@ -328,9 +343,9 @@ class Linker:
         ``change`` gets the documents as they came, before any correction. With ``exchange``, the run may have another
         knowledge base.
         """
-        linker = self if memory.has_kb else self._without_kb()
-        settings = {**self.encoder.settings, **({} if self.edges is None else {"edges": self.edges.settings})}
-        memory.check(self.config, settings, linker._reranker, linker.kb, exchange=exchange)
+        linker = self if memory.has_kb else self._without_kb()._suited(memory.documents if memory.of_list else None)
+        settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
+        memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))
         after = linker._linked(change(memory.documents), memory.corrections(corrections), memory)
         return memory.with_notes(after, self.encoder, linker.kb)
@@ -342,19 +357,23 @@ class Linker:
         encoder = self.encoder.fit(names.names) if self._entities is None else self._entities.fitted
         return Mentions.of(inputs, order, encoder, self.announce)
 
-    def _searched(self, mentions: Mentions, k: int, *, within_threshold: bool = False) -> Retrieval:
+    def _searched(
+        self, mentions: Mentions, k: int, *, within_threshold: bool = False, apart: Collection[str] = ()
+    ) -> Retrieval:
         """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
 
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
-        if an edge model or average linkage needs them.
+        if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``.
         """
         config = self.config
         limit = config.mention_limit(mentions.encoder.threshold, learnt=self.edges is not None)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
-        within = limit if within_threshold else None
-        settings = SearchSettings(compared, config.candidates, within, config.per_document)
         entities = None if self._entities is None else self._entities.by_group(config.map_types)
         groups = groups_of_mentions(mentions.inputs, config.map_types, check=not config.per_document)
+        is_list = self.kb is None and config.treat_as == "list"
+        within = None if is_list or not within_threshold else limit
+        first = first_alike(mentions.inputs, groups, apart) if is_list and k else None
+        settings = SearchSettings(compared, config.candidates, within, config.per_document, first)
         nearest = retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
         return spelled(nearest, self.kb) if self.kb else nearest
 

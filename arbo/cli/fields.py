@@ -23,7 +23,9 @@ _SET = (
     "Set a field of the settings, such as `k=8`; see `--settings`. `@FILE` reads a JSON object of fields; may be "
     "repeated."
 )
+_FLAGS = {"treat_as": "as"}
 _METAVARS = {
+    "treat_as": "list|text",
     "k": "N",
     "text_column": "NAME",
     "ids": "FILE",
@@ -190,7 +192,9 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
         text = next(group.texts[name] for group in shown.groups if name in group.texts)
         value = text.default.strip(QUOTES)
         default = "" if value in ("None", "False") else f" [default: {value}]"
-        option = Option(f"--{name.replace('_', '-')}", help=f"{text.summary}{default}", rich_help_panel=panel)
+        option = Option(
+            f"--{_FLAGS.get(name, name.replace('_', '-'))}", help=f"{text.summary}{default}", rich_help_panel=panel
+        )
         if text.kind == "bool":
             option.callback = lambda is_given: "true" if is_given else None
             yield _parameter(name, bool, False, option)

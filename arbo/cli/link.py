@@ -78,7 +78,7 @@ def link(
 
 _DISCOVERY = Shown(
     (LINKER, ENCODER, READING, JOB),
-    {"Documents": "text_column", "Clustering": "k", "Processes": "workers ray"},
+    {"Documents": "text_column", "Clustering": "k treat_as", "Processes": "workers ray"},
 )
 
 
@@ -157,6 +157,12 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
     from arbo.data.gold import Gold
 
     say_corrections(result)
+    if result.manifest["config"]["treat_as"] == "list":
+        console.say(
+            f"{len(documents):,} documents are nothing but a name, so that they are a list (`--as text` overrides): "
+            "equal names are one, the names model weighs pairs of others, and clusters are merged up to an average "
+            f"dissimilarity of {result.manifest['threshold']['nil']:g} (--threshold)"
+        )
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(

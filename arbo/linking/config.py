@@ -1,7 +1,7 @@
 """The settings of a linker."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import fspath
 from typing import Any, Literal, Self, get_args
 
@@ -18,12 +18,15 @@ Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; None for no limit, and ``"default"`` for the threshold of the model that weighs the
 edge: the encoder, a reranker or an edge model."""
 
+Reading = Literal["auto", "list", "text"]
+"""How names are clustered, see `LinkerConfig.treat_as`."""
 Objective = Literal["accuracy_with_nil", "nil_f1", "ari", "b3", "conll", "lea"]
 """The score to maximise: with a knowledge base, the share of correct links and NIL decisions, or F1 of NIL decisions;
 without one, ARI of the clusters, or F1 of B-cubed, CoNLL or LEA."""
 LINKING: tuple[Objective, ...] = ("accuracy_with_nil", "nil_f1")
 DISCOVERY: tuple[Objective, ...] = ("ari", "b3", "conll", "lea")
 
+_OF_LIST = 8
 _THRESHOLDS = ("entity_threshold", "mention_threshold", "nil_threshold")
 
 
@@ -65,6 +68,10 @@ class LinkerConfig(Settings):
     spread: Spread = "graph"
     """How far a correction spreads: to no other mention (``none``); to mentions of the same name, type and domain
     (``same-name``); or also along the edges of the graph (``graph``). See `arbo.corrections.constraints`."""
+    treat_as: Reading = "auto"
+    """How `discover` clusters names by n-grams: as a ``list`` of names without a context, in which equal names are one,
+    the names model weighs pairs, and clusters are merged by the average of all pairs; or as the names of a ``text``, by
+    their letters. ``auto`` recognises a list by documents that are nothing but a name."""
     confidence: Confidence | None = None
     """Computes the probability that a link is correct; `Linker.tune` fits it to gold annotations."""
 
@@ -84,6 +91,15 @@ class LinkerConfig(Settings):
         if self.nil_threshold != "default" and self.nil_linkage == "single":
             remedy = "for 'single', set mention_threshold instead, the M of --threshold E,M"
             raise UsageError(f"nil_threshold needs nil_linkage 'average'; {remedy}")
+
+    def of_list(self) -> Self:
+        """Return the settings for a list of names: at least 8 neighbours, and average linkage up to a threshold.
+
+        A bracket of a name defines no abbreviation.
+        """
+        limit = self.nil_threshold if self.mention_threshold == "default" else self.mention_threshold
+        more: Any = {"expand_abbreviations": False, "nil_linkage": "average", "nil_threshold": limit}
+        return replace(self, treat_as="list", k=max(self.k, _OF_LIST), **more)
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``"default"`` is replaced by its value in ``defaults``."""

@@ -140,6 +140,11 @@ class Memory:
         return self._base is not None
 
     @property
+    def of_list(self) -> bool:
+        """Whether the run was made of a list of names, see `LinkerConfig.treat_as`."""
+        return bool(self.run.manifest["config"].get("treat_as") == "list")
+
+    @property
     def documents(self) -> Corpus:
         """The documents of the run as they came, before any correction."""
         return uncorrected(documents_of(self.run), self.arrays)

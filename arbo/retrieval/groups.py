@@ -13,17 +13,22 @@ equally near neighbours does not depend on other groups.
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from arbo import engine
 from arbo.data import KnowledgeBase
+from arbo.data.arrow import numbers
+from arbo.data.codes import codes_of
 from arbo.data.inputs import Inputs
+from arbo.data.tables import names_in
 from arbo.encoders.ngrams import NamedEntities
 from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable
 from arbo.errors import UsageError, listed
@@ -34,6 +39,8 @@ Rows = npt.NDArray[np.int32]
 _SMALL = 128
 """In groups of at most so many mentions, such as documents, all pairs are compared: that is faster than a search."""
 _TOGETHER = 100  # number of such groups whose pairs are in memory
+SAME = np.float32(-(2.0**-20))
+"""The dissimilarity of mentions that are one, lighter than any other; see `first_alike`."""
 
 
 class Group(NamedTuple):
@@ -173,6 +180,44 @@ def among_mentions(groups: Sequence[Hashable]) -> list[Group]:
     [[0, 2]]
     """
     return [Group(rows, rows, key) for key, rows in rows_by(groups).items() if len(rows) > 1]
+
+
+def first_alike(inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str]) -> npt.NDArray[np.int64]:
+    """Return the first mention with the same name, type and group as each; (mentions,).
+
+    It is the mention itself if its name is blank, or its id is one of ``apart``.
+    """
+    mentions = inputs.corpus.tables.mentions.take(numbers(inputs.rows))
+    names = names_in(mentions)
+    name, type_ = (_codes(column) for column in (names, mentions["type"]))
+    group = codes_of(groups)
+    key = (name * (type_.max(initial=0) + 1) + type_) * (group.max(initial=0) + 1) + group
+    is_alone = np.asarray(pc.equal(pc.utf8_trim_whitespace(names), ""))
+    if apart:
+        is_alone |= np.asarray(pc.is_in(mentions["mention_id"], pa.array(sorted(apart), pa.string())))
+    _, first, which = np.unique(
+        np.where(is_alone, -1 - np.arange(len(key)), key), return_index=True, return_inverse=True
+    )
+    return np.asarray(first[which], np.int64)
+
+
+def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    codes = pc.fill_null(column, "").combine_chunks().dictionary_encode().indices
+    return np.asarray(codes).astype(np.int64)
+
+
+def of_first(groups: Sequence[Group], first: npt.NDArray[np.int64]) -> list[Group]:
+    """Return the groups without mentions that are one with an earlier one."""
+    rows = ((group, group.queries[first[group.queries] == group.queries]) for group in groups)
+    return [Group(some, some, group.key) for group, some in rows]
+
+
+def with_alike(lists: Neighbors, first: npt.NDArray[np.int64]) -> Neighbors:
+    """Give each mention that is one with an earlier one this as its only neighbour."""
+    more = np.flatnonzero(first != np.arange(len(first)))
+    if lists.ids.shape[1]:
+        lists.ids[more, 0], lists.dissimilarity[more, 0] = first[more], SAME
+    return lists
 
 
 def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:

@@ -44,11 +44,12 @@ class EarlierSearch:
         within = options.get("within")
         lists = Neighbors.empty(len(self.row), k)
         known = self.mentions.of_width(k)
-        queries = self._compared(known.ids, within)
+        row = self._still_compared(groups, known)
+        queries = self._compared(row, known.ids, within)
         for group in groups:
             rows = group.queries
             ids, lists.dissimilarity[rows] = updated(
-                known, queries.taken(rows), self.row[rows], find=self._find, within=within, **how
+                known, queries.taken(rows), row[rows], find=self._find, within=within, **how
             )
             lists.ids[rows] = np.where(ids >= 0, rows[ids], -1)
         return lists
@@ -60,9 +61,15 @@ class EarlierSearch:
         (lists,) = self.search_all([Search(queries, things, self_ids)], k, **how)
         return lists
 
-    def _compared(self, ids: Ids, within: float | None) -> Vectors:
+    def _still_compared(self, groups: Sequence[Group], known: Neighbors) -> Ids:
+        """Return `row`, but -1 for a mention that is compared now and was one with another before, or the reverse."""
+        is_compared, was = np.zeros(len(self.row), np.bool_), np.append(known.dissimilarity[:, :1] >= 0, True)
+        for group in groups:
+            is_compared[group.queries] = True
+        return np.where(is_compared == was[self.row], self.row, -1) if known.ids.shape[1] else self.row
+
+    def _compared(self, row: Ids, ids: Ids, within: float | None) -> Vectors:
         """Return vectors of the mentions for `updated`: those that cannot be near one that is sought may have none."""
-        row = self.row
         is_gone = np.ones(len(ids) + 1, np.bool_)
         is_gone[-1] = is_gone[row[row >= 0]] = False
         is_sought = row < 0

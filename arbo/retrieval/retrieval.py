@@ -60,6 +60,9 @@ class SearchSettings(NamedTuple):
     """Largest dissimilarity of mentions to list; None for no limit."""
     per_document: bool = False
     """Whether mentions are compared only with mentions of their own document."""
+    first: Ids | None = None
+    """(mentions,) the first mention of the same name, see `arbo.retrieval.groups.first_alike`; only these are compared,
+    and all others have one neighbour, this one, at `SAME`. None compares all mentions."""
 
 
 class Reasons(NamedTuple):
@@ -166,12 +169,16 @@ def retrieve(
         candidates = nearest("entities", entity_groups, entities, min(settings.candidates, entities.entities.n))
     within = settings.within if engine.is_exact(vectors) else None  # recall is of complete lists
     k = min(settings.k, len(inputs) - 1)
+    among = groups.among_mentions(groups_of)
+    if settings.first is not None:
+        among = groups.of_first(among, settings.first)
+    neighbors = nearest("mentions", among, vectors, k, within)
     return Retrieval(
         inputs,
         groups_of,
         0 if entities is None else entities.entities.n,
         candidates,
-        nearest("mentions", groups.among_mentions(groups_of), vectors, k, within),
+        neighbors if settings.first is None else groups.with_alike(neighbors, settings.first),
         partial(_distance, encode, entities, encoder),
         engine.offset_of(encoder.metric),
         encoder.threshold,

@@ -1,0 +1,150 @@
+"""Names alone, with defaults: firms, persons and products, names of texts, synonyms, and peers at their best.
+
+**names**: pairwise precision, recall and F1 over all rows; seconds of processor and wall, and the largest memory of a
+process that does nothing else. The names of texts are those of `names_alone` in `library/annotated.py`: the test
+parts of GUM and ECB+, all of Wiki-Fair and HIPE, each by a model that has not seen its corpus; only the threshold was
+chosen with training and development parts at hand. `made firms`: 300,000 names of `library/named_lists.py`. MEDIC:
+all names of entities, in a seeded order, until there are 30,000.
+
+**peers**: the same by TF-IDF of 3-grams with `sparse_dot_topn`, and by RapidFuzz (`WRatio` of the 16 nearest by TF-
+IDF), connected components at the threshold that is best for the table, where arbo has its default.
+
+Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import names_model
+import numpy as np
+import pandas as pd
+from library.annotated import CORPORA, names_alone
+from library.folders import DATA
+from library.named_lists import NamedList, made_list, synonyms_of
+from library.results import Row, Tables, collected_rows, record
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+import arbo
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.edges.names_model import NamesModel
+from eval import clustering_scores
+
+WHOLE = ("Wiki-Fair", "HIPE", "HIPE, other languages")
+MADE = ("companies", "persons", "products")
+
+
+def table(name: str) -> NamedList:
+    """Read a made table."""
+    frame = pd.read_parquet(DATA / f"tables/{name}.parquet")
+    return NamedList(frame["name"].tolist(), pd.factorize(frame["gold"])[0].tolist())
+
+
+def of_text(corpus: str) -> NamedList:
+    """Return the names of a corpus."""
+    parts = CORPORA[corpus](DATA)
+    documents = Corpus([one for part in parts.values() for one in part]) if corpus in WHOLE else parts["test"]
+    names = names_alone(documents)
+    return NamedList([mention.text for mention in names.mentions], Gold.of(names).classes.tolist())
+
+
+def medic() -> NamedList:
+    """Return 30,000 names of diseases."""
+    kb = arbo.read_knowledge_base(DATA / "medic/medic_06Jul2012.txt")
+    return synonyms_of(((entity.name, *entity.aliases) for entity in kb), 30_000, 1)
+
+
+LISTS: dict[str, Callable[[], NamedList]] = {
+    **{name: partial(table, name) for name in MADE},
+    "made firms": partial(made_list, "firms", 300_000, 300),
+    "MEDIC": medic,
+    **{name: partial(of_text, name) for name in ("GUM", "ECB+ entities", *WHOLE)},
+}
+
+
+def row_of(name: str) -> Row:
+    """Cluster a list with defaults, in this process; names of a corpus that the model knows, by one that does not."""
+    names, clusters = LISTS[name]()
+    linker = arbo.Linker()
+    if name in names_model.TEXTS:
+        threshold = NamesModel.shipped().threshold
+        config = arbo.LinkerConfig().of_list()
+        linker = arbo.Linker(config=config, edges=NamesModel(names_model.fitted(name), threshold))
+    linker.discover(names[:100])  # kernels
+    begin, processor = time.perf_counter(), time.process_time()
+    result = linker.discover(names)
+    seconds, processor = time.perf_counter() - begin, time.process_time() - processor
+    labels = result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices
+    scores = clustering_scores(np.array(clusters), labels)["pairwise"]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    rates = {rate: scores[rate] for rate in ("precision", "recall", "f1")}
+    return {
+        "list": name,
+        "names": len(names),
+        **rates,
+        "processor s": processor,
+        "wall s": seconds,
+        "memory GB": memory,
+    }
+
+
+def rows() -> Iterator[tuple[str, Row]]:
+    """Rows of both tables, each of the first made in a process of its own."""
+    for name in LISTS:
+        made = subprocess.run([sys.executable, __file__, name], check=True, capture_output=True, text=True)
+        yield "names", json.loads(made.stdout.splitlines()[-1])
+    for name in MADE:
+        for peer, score in PEERS.items():
+            yield "peers", {"list": name, "peer": peer, **best(table(name), score)}
+
+
+def similar(names: list[str]) -> csr_array:
+    """Return the cosines of the 16 nearest names of each by TF-IDF of 3-grams."""
+    from sparse_dot_topn import sp_matmul_topn
+
+    vectors = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit_transform(names)
+    return csr_array(sp_matmul_topn(vectors, vectors.T.tocsr(), top_n=17, threshold=0.1, n_threads=2))
+
+
+def by_rapidfuzz(names: list[str]) -> csr_array:
+    """Return the WRatio of the same pairs."""
+    from rapidfuzz.fuzz import WRatio
+
+    pairs = similar(names).tocoo()
+    scores = [WRatio(names[a], names[b]) / 100 for a, b in zip(*pairs.coords, strict=True)]
+    return csr_array((scores, pairs.coords), shape=pairs.shape)
+
+
+PEERS = {"TF-IDF, sparse_dot_topn": similar, "RapidFuzz": by_rapidfuzz}
+
+
+def best(some: NamedList, score: Callable[[list[str]], csr_array]) -> Row:
+    """Return the scores at the best threshold."""
+    begin, processor = time.perf_counter(), time.process_time()
+    pairs = score(some.names).tocoo()
+    times = {"processor s": time.process_time() - processor, "wall s": time.perf_counter() - begin}
+    tried = []
+    for threshold in np.arange(0.4, 1, 0.05).round(2).tolist():
+        near = pairs.data >= threshold
+        ends = (pairs.coords[0][near], pairs.coords[1][near])
+        labels = connected_components(csr_array((np.ones(near.sum()), ends), shape=pairs.shape), directed=False)[1]
+        tried.append((clustering_scores(np.array(some.clusters), labels)["pairwise"]["f1"], threshold))
+    f1, threshold = max(tried)
+    return {"threshold": threshold, "f1": f1, **times}
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        print(json.dumps(row_of(sys.argv[1])))
+    else:
+        tables: Tables = {}
+        collected_rows(tables, rows())
+        figures = {f"{row['list']}.{key}": row[key] for row in tables["names"] for key in ("precision", "recall", "f1")}
+        record("tables", {name: float(value) for name, value in figures.items()}, tables)
