@@ -69,7 +69,7 @@ def tune(
         "config": linker.config.as_dict(),
         "encoder": linker.encoder.settings,
         "reranker": linker.reranker.settings if linker.reranker else None,
-        "edges": linker.edges.settings if linker.edges else None,
+        "edges": None if linker.edges is None or linker.config.treat_as == "list" else linker.edges.settings,
         "tuning": tuning.as_dict(),
     }
     write_json(content, out)

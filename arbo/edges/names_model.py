@@ -29,7 +29,7 @@ FILE = "names.json"
 
 @dataclass(frozen=True, eq=False)
 class NamesModel:
-    """Learnt weights of edges between names alone; 1 for names that `differ`."""
+    """Learnt weights of edges between names alone; 1 for names that `differ`, which have no edge."""
 
     trees: Trees
     threshold: float
@@ -80,6 +80,7 @@ class NamesModel:
             features = names.features(first[some], second[some])
             weight[some] = weights_of(self.trees.scores(features), features, NAME_FEATURES)
             weight[some][differ(features)] = 1
+        first, second, weight = (values[weight < 1] for values in (first, second, weight))
         source, target = np.concatenate([first, second]), np.concatenate([second, first])
         return lists_of(source, target, np.tile(weight, 2), np.arange(len(names.rows)), k)
 
