@@ -147,4 +147,6 @@ if __name__ == "__main__":
         tables: Tables = {}
         collected_rows(tables, rows())
         figures = {f"{row['list']}.{key}": row[key] for row in tables["names"] for key in ("precision", "recall", "f1")}
+        of_texts = [row["f1"] for row in tables["names"] if row["list"] in CORPORA]
+        figures["texts.f1"] = np.mean(np.array(of_texts, np.float64))
         record("tables", {name: float(value) for name, value in figures.items()}, tables)

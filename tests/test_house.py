@@ -27,7 +27,7 @@ BUDGETS = {
     "arbo/cli": 2845,  # 2,300
     "arbo/corrections": 1055,  # 1,000 before mentions were split and had several entities
     "arbo/data": 3020,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
-    "arbo/edges": 1375,  # 1,200; the names model takes 510
+    "arbo/edges": 1380,  # 1,200; the names model takes 510
     "arbo/encoders": 3065,  # 2,700
     "arbo/explore": 900,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 4150,  # 3,300 before quotes, braces, comments, guesses that fail, words with tags, and graphs (480)

@@ -80,9 +80,10 @@ class NamesModel:
             features = names.features(first[some], second[some])
             weight[some] = weights_of(self.trees.scores(features), features, NAME_FEATURES)
             weight[some][differ(features)] = 1
-        first, second, weight = (values[weight < 1] for values in (first, second, weight))
+        joins = weight < 1
+        first, second = first[joins], second[joins]
         source, target = np.concatenate([first, second]), np.concatenate([second, first])
-        return lists_of(source, target, np.tile(weight, 2), np.arange(len(names.rows)), k)
+        return lists_of(source, target, np.tile(weight[joins], 2), np.arange(len(names.rows)), k)
 
     def _reasons(self, names: ComparedNames, node: Ids, mention: Ids) -> Reasons:
         """Return the features that counted most for edges from nodes of the graph to mentions."""
