@@ -36,9 +36,7 @@ _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?:[^\W\d_](?!\w))?")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?!s\b)")
 _UNSEEN = re.compile(f"[{INVISIBLE}]")
-_AS = str.maketrans(
-    {"\u00df": "ss", "\u00f8": "o", "\u0142": "l", "\u0111": "d", "\u00e6": "ae", "\u0153": "oe", "&": " and "}
-)
+_AS = str.maketrans({"\u00df": "ss", "\u00f8": "o", "\u0142": "l", "\u0111": "d", "\u00e6": "ae", "\u0153": "oe"})
 
 
 def tokens_of(name: str) -> list[str]:
@@ -47,7 +45,9 @@ def tokens_of(name: str) -> list[str]:
     >>> tokens_of("Müller & Söhne G.m.b.H."), tokens_of("XR-909"), tokens_of("C++")
     (['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++'])
     """
-    text = without_marks(_UNSEEN.sub("", name).casefold().translate(_AS))
+    text = name.casefold().replace("&", " and ")
+    if not text.isascii():
+        text = without_marks(_UNSEEN.sub("", text).translate(_AS))
     text = _APOSTROPHE.sub("", _DOTTED.sub(lambda some: some[0].replace(".", "") + " ", text))
     signs = signs_of(name)
     return _TOKEN.findall(text)[: MOST - 1] + ([signs] if signs else []) or ["?"]
