@@ -37,7 +37,9 @@ NAME_FEATURES = (
     *("letters", "best_rank", "worst_rank", "least_share_of_best", "most_share_of_best"),
     *("names", "single_words", "with_legal", "with_numbers", "with_titles", "tokens_a_name", "names_a_token"),
 )
-"""The columns of `NameTable.features`; the last seven are of the list."""
+"""The columns of `NameTable.features`."""
+OF_LIST = NAME_FEATURES.index("names")
+"""The columns from here on are equal for all pairs of a list."""
 _OF_PAIR = NAME_FEATURES.index("letters")
 _DIFFERENT = [NAME_FEATURES.index(name) for name in ("least_parts_left", "most_signs_left", "is_inside")]
 _BLOCK = 20_000

@@ -16,7 +16,7 @@ import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.edges.model import blocks, largest_shares, lists_of, weights_of
-from arbo.edges.name_pairs import NAME_FEATURES, Matrix, NameTable, differ
+from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, Matrix, NameTable, differ
 from arbo.edges.pairs import distinct
 from arbo.edges.trees import Trees
 from arbo.engine import Ids, Neighbors
@@ -91,9 +91,9 @@ class NamesModel:
         some = np.flatnonzero((source >= 0) & (target >= 0))
         first, second = np.minimum(source[some], target[some]), np.maximum(source[some], target[some])
         shown = largest_shares(
-            NAME_FEATURES,
+            NAME_FEATURES[:OF_LIST],
             len(some),
-            lambda part: self.trees.shares(names.features(first[part], second[part])),
+            lambda part: self.trees.shares(names.features(first[part], second[part]))[:, :OF_LIST],
         )
         reasons = Reasons(
             np.full((len(node), shown.features.shape[1]), np.nan, object),
