@@ -47,6 +47,7 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -207,7 +208,8 @@ def left_out(cell: Cell) -> Cell:
 
 def told_alone(names: Corpus, threshold: float | None = None) -> PairwiseScores:
     """Return pairwise scores of n-grams on names alone."""
-    config = arbo.LinkerConfig() if threshold is None else arbo.LinkerConfig(mention_threshold=threshold)
+    config = arbo.LinkerConfig(treat_as="text")
+    config = config if threshold is None else replace(config, mention_threshold=threshold)
     clusters = arbo.Linker(config=config).discover(names).link_table["cluster_id"]
     return clustering_scores(Gold.of(names).classes, codes_of(clusters.to_pylist()))["pairwise"]
 
