@@ -11,6 +11,7 @@ from arbo.edges.name_pairs import NAME_FEATURES, NameTable, differ
 from arbo.engine import Neighbors
 from arbo.text.name_tokens import MOST, tokens_of
 from clustering import Graph, average_tree
+from clustering.average import SAME
 
 APART = [
     ("Deutsche Bank AG", "Deutsche Bahn AG"),
@@ -72,6 +73,16 @@ def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:
     assert arbo.Linker().discover([text]).manifest["config"]["treat_as"] == "auto"
 
 
+def test_tuning_a_list_leaves_the_number_of_neighbours() -> None:
+    rows = [
+        {"id": f"{i}", "text": name, "mentions": [{"spans": [[0, len(name)]], "cluster": f"{i // 3}"}]}
+        for i, name in enumerate(["Kelp Ltd", "Kelp", "KELP Inc", "Tern Optics", "Tern Optics AG", "Tren Optics"])
+    ]
+    tuned = arbo.Linker().tune(rows)
+    assert (tuned.config.k, tuned.config.treat_as) == (8, "list")
+    assert tuned.discover(rows).evaluate().clustering["ari"] == 1
+
+
 def test_equal_names_are_one_unless_people_say_otherwise() -> None:
     names = ["Paris", "Lyon"] * 100
     assert groups_of(arbo.Linker().discover(names)) == [["Lyon"] * 100, ["Paris"] * 100]
@@ -98,13 +109,18 @@ def test_growth_equals_the_run_on_all_names(names: list[str], data: st.DataObjec
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from([-1e-6, 0.25, 0.5, 1.5])), max_size=15))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from([float(SAME), -0.2, 0.25, 0.5, 1.5])),
+        max_size=15,
+    )
+)
 def test_mentions_that_are_one_count_as_one(edges: list[tuple[int, int, float]]) -> None:
     source, target, weight = zip(*edges, strict=True) if edges else ((), (), ())
     graph = Graph.from_edges(source, target, weight, n_entities=0, n_nodes=6)
     ones = (
-        Graph.from_edges(*zip(*[e for e in edges if e[2] < 0], strict=True), n_entities=0, n_nodes=6)
-        if any(w < 0 for w in weight)
+        Graph.from_edges(*zip(*[e for e in edges if e[2] == SAME], strict=True), n_entities=0, n_nodes=6)
+        if SAME in weight
         else None
     )
     label = average_tree(ones).cut() if ones else np.arange(6)

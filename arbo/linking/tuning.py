@@ -142,8 +142,8 @@ def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[C
 
 
 def ks_of(config: LinkerConfig) -> list[int]:
-    """Return the values of k to try."""
-    return sorted({*_K, config.k})
+    """Return the values of k to try: for a list of names one, since a sample of a list has lost neighbours."""
+    return [config.k] if config.treat_as == "list" else sorted({*_K, config.k})
 
 
 def _linking_plan(
