@@ -18,6 +18,7 @@ from arbo.declared import declared
 if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
+    from clustering.average import SAME
     from clustering.bridges import bridges
     from clustering.comparison import Embeddings, Searchable, is_exact, measured_recall, nearest, pair_dissimilarity
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED

@@ -1,6 +1,6 @@
 """Average linkage of mentions over a sparse graph, exact: pairs of mentions without an edge have the similarity 0.
 
-Mentions that an edge below 0 joins, as decisions and equal names do, are one before anything else, and count as one.
+Mentions with an edge of the weight `SAME`, or one that people decided, are one before anything else, and count as one.
 
 The clusters A and B with the largest ``sum / (|A| |B|)`` are merged, where ``sum`` adds the similarities between them;
 ties go to the pair with the smallest mentions. Among these pairs, ordered by (average, smallest mentions), a merge
@@ -25,6 +25,8 @@ from .kernels import kernel
 from .linkage import MergeTree, merges
 from .union_find import find, join, label_components
 
+SAME = np.float32(-(2.0**-20))
+"""The weight of an edge whose mentions are one."""
 _UNIT = 1 << 20
 _MOST_MENTIONS = 1 << 27
 _MOST_EDGES = 1 << 31
@@ -37,10 +39,10 @@ def average_tree(graph: Graph) -> MergeTree:
 
     The similarity of two mentions is ``1 - weight`` of their lightest edge in either direction, clipped to 0 .. 1 and
     rounded up to a multiple of 2^-20, so that a pair at the threshold is merged; 0 without an edge. Mentions with an
-    edge below 0 are one, and merged first, at the height 0, or -inf if people decided so. The height of another
-    merge is 1 minus the average similarity; clusters without any similarity are never merged. ``source`` and ``target``
-    of the tree are the smallest mentions of the merged clusters. Raise ValueError for more than 2^27 mentions or 2^31
-    edges between mentions.
+    edge of the weight `SAME` are one, and merged first, at the height 0, or -inf if people decided so. The height of
+    another merge is 1 minus the average similarity; clusters without any similarity are never merged. ``source`` and
+    ``target`` of the tree are the smallest mentions of the merged clusters. Raise ValueError for more than 2^27
+    mentions or 2^31 edges between mentions.
 
     >>> graph = Graph.from_edges([0, 1, 0, 2], [1, 2, 2, 3], [0.25, 0.25, 0.75, 0.375], n_entities=0, n_nodes=4)
     >>> average_tree(graph).height.tolist()  # {0, 1}, {2, 3}, and 1 - (0.75 + 0.25) / 4
@@ -61,19 +63,21 @@ def average_tree(graph: Graph) -> MergeTree:
 
 def _merged(n: int, edges: Edges) -> tuple[Ids, Ids, Weights]:
     """Return the merges, first those of mentions that are one."""
-    if not (edges.weight < 0).any():
+    by_person = edges.weight <= DECIDED
+    are_one = by_person | (edges.weight == SAME)
+    if not are_one.any():
         return _merge_all(_clusters(n, edges))
     mention = np.arange(n, dtype=edges.source.dtype)
     decided, label = mention.copy(), mention.copy()
-    for some, labels in ((edges.weight <= DECIDED, decided), (edges.weight < 0, label)):
+    for some, labels in ((by_person, decided), (are_one, label)):
         label_components(edges.source[some], edges.target[some], labels)
-    first, by_person, alike = (np.flatnonzero(some) for some in (label == mention, decided < mention, label < decided))
+    first, joined, alike = (np.flatnonzero(some) for some in (label == mention, decided < mention, label < decided))
     alike = alike[decided[alike] == alike]
     number = (np.cumsum(label == mention) - 1).astype(label.dtype)[label]
     merged = _merge_all(_clusters(len(first), Edges(number[edges.source], number[edges.target], edges.weight)))
-    source = np.concatenate([decided[by_person], label[alike], first[merged[0]]])
-    height = np.concatenate([np.full(len(by_person), -np.inf), np.zeros(len(alike)), merged[2]])
-    return source, np.concatenate([by_person, alike, first[merged[1]]]), height
+    source = np.concatenate([decided[joined], label[alike], first[merged[0]]])
+    height = np.concatenate([np.full(len(joined), -np.inf), np.zeros(len(alike)), merged[2]])
+    return source, np.concatenate([joined, alike, first[merged[1]]]), height
 
 
 class _Clusters(NamedTuple):

@@ -19,8 +19,7 @@ from arbo.edges.model import blocks, largest_shares, lists_of, weights_of
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, Matrix, NameTable, differ
 from arbo.edges.pairs import distinct
 from arbo.edges.trees import Trees
-from arbo.engine import Ids, Neighbors
-from arbo.retrieval.groups import SAME
+from arbo.engine import SAME, Ids, Neighbors
 from arbo.retrieval.retrieval import Reasons, Retrieval
 
 FILE = "names.json"

@@ -39,8 +39,6 @@ Rows = npt.NDArray[np.int32]
 _SMALL = 128
 """In groups of at most so many mentions, such as documents, all pairs are compared: that is faster than a search."""
 _TOGETHER = 100  # number of such groups whose pairs are in memory
-SAME = np.float32(-(2.0**-20))
-"""The dissimilarity of mentions that are one, lighter than any other; see `first_alike`."""
 
 
 class Group(NamedTuple):
@@ -216,7 +214,7 @@ def with_alike(lists: Neighbors, first: npt.NDArray[np.int64]) -> Neighbors:
     """Give each mention that is one with an earlier one this as its only neighbour."""
     more = np.flatnonzero(first != np.arange(len(first)))
     if lists.ids.shape[1]:
-        lists.ids[more, 0], lists.dissimilarity[more, 0] = first[more], SAME
+        lists.ids[more, 0], lists.dissimilarity[more, 0] = first[more], engine.SAME
     return lists
 
 

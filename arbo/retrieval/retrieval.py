@@ -62,7 +62,7 @@ class SearchSettings(NamedTuple):
     """Whether mentions are compared only with mentions of their own document."""
     first: Ids | None = None
     """(mentions,) the first mention of the same name, see `arbo.retrieval.groups.first_alike`; only these are compared,
-    and all others have one neighbour, this one, at `SAME`. None compares all mentions."""
+    and all others have one neighbour, this one, at `clustering.average.SAME`. None compares all mentions."""
 
 
 class Reasons(NamedTuple):
