@@ -189,7 +189,8 @@ begin("dual", Tower.load({str(bert_folder)!r}, device="cpu"), Path(sys.argv[1]),
     assert (tmp_path / "parts.training" / "log.jsonl").is_file()
     assert not (tmp_path / "parts").exists()
     begin("dual", bert, tmp_path / "parts")
-    assert log_of(tmp_path / "parts") == log_of(unbroken("dual").out)
+    for row, same in zip(log_of(tmp_path / "parts"), log_of(unbroken("dual").out), strict=True):
+        assert row == pytest.approx(same, rel=1e-5)  # another process may add in another order
 
 
 @pytest.mark.parametrize("name", ["dual", "cross", "names", "finder"])

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import arbo
 from arbo import formats
 from arbo.cli import console, options
-from arbo.data import Corpus, OnError
+from arbo.data import OnError
 from arbo.errors import ArboError, DataError, UsageError, listed
 from arbo.files import check_writable, real
 from arbo.formats.files import read_head, read_lines
 from arbo.settings import Settings
 
 if TYPE_CHECKING:
-    from arbo.data import KnowledgeBase
+    from arbo.data import Corpus, KnowledgeBase
     from arbo.data.gold import Gold
 
 
@@ -169,7 +170,7 @@ def _names_of(documents: Corpus, place: str) -> Corpus:
     if max(map(len, lines), default=0) > 300:
         return documents
     console.say(f"{place}: each line is a name")
-    return Corpus.of(lines)
+    return arbo.Corpus.of(lines)
 
 
 def _of_ids(documents: Corpus, file: Path) -> Corpus:

@@ -89,7 +89,7 @@ def _options(seed: int, folder: Path) -> None:
     for one in parameters:
         is_argument, wanted = one.param_type_name == "argument", one.required or one.name in ("docs", "kb")
         if (
-            one.name in ("help", "workers", "encoder", "encoder_config", "reranker", "shards", "work")
+            one.name in ("help", "workers", "encoder", "encoder_config", "reranker", "shards", "work", "settings_")
             or "open" in one.opts
         ):
             continue
