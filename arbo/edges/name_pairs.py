@@ -10,20 +10,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from arbo.data.codes import codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, in_parallel, kernel
-from arbo.text.name_tokens import (
-    LEGAL,
-    LETTER,
-    NUMBER,
-    SIGN,
-    SMALL,
-    TITLE,
-    WEIGHT,
-    WORD,
-    kind_of,
-    numbered_tokens,
-    tokens_of,
-)
+from arbo.text.name_tokens import LEGAL, LETTER, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
 
 Matrix = npt.NDArray[np.float32]
 _EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
@@ -59,13 +48,15 @@ class NameTable(NamedTuple):
     letter_begin: Ids
     comma: Ids
     """(names,) the number of tokens before the last comma."""
+    of_list: npt.NDArray[np.float64]
+    """The features that all pairs of the list have."""
 
     @classmethod
     def of(cls, names: list[str]) -> Self:
         """Divide names into tokens."""
-        tokens, of = numbered_tokens(names)
-        begin = np.cumsum([0, *map(len, of)])
-        token = np.array([number for some in of for number in some], np.int64)
+        of = [tokens_of(name) for name in names]
+        flat = [token for some in of for token in some]
+        tokens, token, begin = list(dict.fromkeys(flat)), codes_of(flat), np.cumsum([0, *map(len, of)])
         owner = np.repeat(np.arange(len(names)), np.diff(begin))
         distinct = np.unique(owner * len(tokens) + token)
         holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
@@ -76,7 +67,8 @@ class NameTable(NamedTuple):
         comma = np.array(
             [len(tokens_of(name.rpartition(",")[0])) if "," in name[1:] else 0 for name in names], np.int64
         )
-        return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma)
+        of_list = np.array(_of_list(np.diff(begin), owner, kind[token], len(tokens)), np.float64)
+        return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma, of_list)
 
     def features(self, first: Ids, second: Ids, lists: Neighbors) -> Matrix:
         """Return the features of pairs of names; (pairs, features).
@@ -92,15 +84,16 @@ class NameTable(NamedTuple):
             _compare_all(first[some], second[some], self, out[some])
 
         in_parallel(fill, starts)
-        out[:, _OF_PAIR : _OF_PAIR + 5] = np.stack(_ranks(first, second, lists), axis=1)
-        out[:, _OF_PAIR + 5 :] = self._of_list()
+        out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
+        out[:, OF_LIST:] = self.of_list
         return out
 
-    def _of_list(self) -> list[float]:
-        n, size = len(self.begin) - 1, np.diff(self.begin)
-        owner, kind = np.repeat(np.arange(n), size), self.kind[self.token]
-        shares = [len(np.unique(owner[kind == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
-        return [np.log(max(n, 1)), float((size == 1).mean()), *shares, float(size.mean()), n / max(len(self.kind), 1)]
+
+def _of_list(size: Ids, owner: Ids, kind: npt.NDArray[np.int8], n_tokens: int) -> list[float]:
+    """Return the features of a list: of the sizes of its names, and of the owners and kinds of their tokens."""
+    n = len(size)
+    shares = [len(np.unique(owner[kind == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
+    return [np.log(max(n, 1)), float((size == 1).mean()), *shares, float(size.mean()), n / max(n_tokens, 1)]
 
 
 def differ(features: Matrix) -> Bools:

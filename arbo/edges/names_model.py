@@ -116,7 +116,7 @@ class ComparedNames(NamedTuple):
     def of(cls, retrieval: Retrieval) -> ComparedNames:
         """Return the mentions that a retrieval compares."""
         lists, n = retrieval.mentions, len(retrieval.inputs)
-        rows = np.flatnonzero((lists.dissimilarity[:, :1] >= 0).all(axis=1))
+        rows = np.flatnonzero((lists.dissimilarity[:, :1] != SAME).all(axis=1))
         number = np.full(n + 1, -1, np.int64)
         number[rows] = np.arange(len(rows))
         near = lists.of(rows)

@@ -185,7 +185,8 @@ def first_alike(inputs: Inputs, groups: Sequence[Hashable], apart: Collection[st
 
     It is the mention itself if its name is blank, or its id is one of ``apart``.
     """
-    mentions = inputs.corpus.tables.mentions.take(numbers(inputs.rows))
+    columns = ["mention_id", "text", "expansion", "type"]
+    mentions = inputs.corpus.tables.mentions.select(columns).take(numbers(inputs.rows))
     names = names_in(mentions)
     name, type_ = (_codes(column) for column in (names, mentions["type"]))
     group = codes_of(groups)

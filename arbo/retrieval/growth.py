@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from arbo.engine import FEW, Ids, Neighbors, Searchable, Vectors, merged, renumbered, updated
+from arbo.engine import FEW, SAME, Ids, Neighbors, Searchable, Vectors, merged, renumbered, updated
 from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, SearchOptions, nearest_within
 
 
@@ -63,7 +63,7 @@ class EarlierSearch:
 
     def _still_compared(self, groups: Sequence[Group], known: Neighbors) -> Ids:
         """Return `row`, but -1 for a mention that is compared now and was one with another before, or the reverse."""
-        is_compared, was = np.zeros(len(self.row), np.bool_), np.append(known.dissimilarity[:, :1] >= 0, True)
+        is_compared, was = np.zeros(len(self.row), np.bool_), np.append(known.dissimilarity[:, :1] != SAME, True)
         for group in groups:
             is_compared[group.queries] = True
         return np.where(is_compared == was[self.row], self.row, -1) if known.ids.shape[1] else self.row

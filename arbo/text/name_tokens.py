@@ -4,9 +4,6 @@ Legal forms are abbreviations and words of ISO 20275, the list of Entity Legal F
 """
 
 import re
-from collections.abc import Sequence
-from functools import cache
-from itertools import count
 
 from arbo.text.names import INVISIBLE, without_marks
 from arbo.text.signs import signs_of
@@ -32,6 +29,8 @@ _TITLES = (
     "governor don dona signor signora dott dipl ing mag"
 )
 _SMALL = "the a an of and or for in on at to by with de la le les des du di del der die das den van von und et"
+_KIND = {word: kind for kind, words in ((SMALL, _SMALL), (LEGAL, _LEGAL), (TITLE, _TITLES)) for word in words.split()}
+"""The kinds of known words; a title that is a legal form too is a title."""
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?:[^\W\d_](?!\w))?")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?!s\b)")
@@ -53,25 +52,10 @@ def tokens_of(name: str) -> list[str]:
     return _TOKEN.findall(text)[: MOST - 1] + ([signs] if signs else []) or ["?"]
 
 
-@cache
 def kind_of(token: str) -> int:
     """Return the kind of a token."""
     if token.isdigit():
         return NUMBER
     if len(token) == 1 and token.isalpha():
         return LETTER
-    if not token.isalnum():
-        return SIGN
-    kinds = ((TITLE, _TITLES), (LEGAL, _LEGAL), (SMALL, _SMALL))
-    return next((kind for kind, words in kinds if token in words.split()), WORD)
-
-
-def numbered_tokens(names: Sequence[str]) -> tuple[list[str], list[list[int]]]:
-    """Return the distinct tokens of names, and the numbers of each name's tokens among them."""
-    number: dict[str, int] = {}
-    new = count()
-    of = [
-        [number[token] if token in number else number.setdefault(token, next(new)) for token in tokens_of(name)]
-        for name in names
-    ]
-    return list(number), of
+    return _KIND.get(token, WORD) if token.isalnum() else SIGN
