@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.codes import codes_of
-from arbo.engine import Bools, Floats, Ids, Neighbors, in_parallel, kernel
-from arbo.text.name_tokens import LEGAL, LETTER, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
+from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel
+from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of_all
 
 Matrix = npt.NDArray[np.float32]
 _EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
@@ -32,6 +32,7 @@ OF_LIST = NAME_FEATURES.index("names")
 _OF_PAIR = NAME_FEATURES.index("letters")
 _DIFFERENT = [NAME_FEATURES.index(name) for name in ("least_parts_left", "most_signs_left", "is_inside")]
 _BLOCK = 20_000
+_NO, _ONE = np.uint64(0), np.uint64(1)
 
 
 class NameTable(NamedTuple):
@@ -44,7 +45,7 @@ class NameTable(NamedTuple):
     weight: npt.NDArray[np.float64]
     holders: Ids
     """(tokens,) kind, weight, and number of names that have the token."""
-    letter: npt.NDArray[np.int32]
+    letter: Ids
     letter_begin: Ids
     comma: Ids
     """(names,) the number of tokens before the last comma."""
@@ -54,7 +55,7 @@ class NameTable(NamedTuple):
     @classmethod
     def of(cls, names: list[str]) -> Self:
         """Divide names into tokens."""
-        of = [tokens_of(name) for name in names]
+        of = tokens_of_all(names)
         flat = [token for some in of for token in some]
         tokens, token, begin = list(dict.fromkeys(flat)), codes_of(flat), np.cumsum([0, *map(len, of)])
         owner = np.repeat(np.arange(len(names)), np.diff(begin))
@@ -62,11 +63,11 @@ class NameTable(NamedTuple):
         holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
         kind = np.array([kind_of(one) for one in tokens], np.int8)
         rarity = np.log((len(names) + 1) / (holders + 0.5)).clip(0.05) / np.log(len(names) + 2)
-        letter = np.array([ord(one) for one in "".join(tokens)], np.int32)
+        letter = np.unique(np.array([ord(one) for one in "".join(tokens)], np.int32), return_inverse=True)[1]
         letter_begin = np.cumsum([0, *map(len, tokens)])
-        comma = np.array(
-            [len(tokens_of(name.rpartition(",")[0])) if "," in name[1:] else 0 for name in names], np.int64
-        )
+        with_comma = np.array([row for row, name in enumerate(names) if "," in name[1:]], np.int64)
+        comma = np.zeros(len(names), np.int64)
+        comma[with_comma] = [*map(len, tokens_of_all([names[row].rpartition(",")[0] for row in with_comma]))]
         of_list = np.array(_of_list(np.diff(begin), owner, kind[token], len(tokens)), np.float64)
         return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma, of_list)
 
@@ -76,17 +77,38 @@ class NameTable(NamedTuple):
         ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine; one name of each
         pair is in the list of the other.
         """
-        out = np.empty((len(first), len(NAME_FEATURES)), np.float32)
+        out = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32)
         starts = range(0, len(first), _BLOCK)
 
         def fill(at: int) -> None:
             some = slice(at, at + _BLOCK)
-            _compare_all(first[some], second[some], self, out[some])
+            _compare_all(first[some], second[some], self, _Memory.of(self), out[some])
 
         in_parallel(fill, starts)
         out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
         out[:, OF_LIST:] = self.of_list
         return out
+
+
+class _Memory(NamedTuple):
+    """What a comparison of two names writes, made once for many."""
+
+    of_x: npt.NDArray[np.int8]
+    of_y: npt.NDArray[np.int8]
+    """How each token is matched; 0 for one that is left."""
+    place: Ids
+    """The token of the other name that each token of the first is matched with, or -1."""
+    similarity: Weights
+    kinds: Weights
+    """(2, kinds) the number of tokens left of each kind."""
+    places: npt.NDArray[np.uint64]
+    """(letters,) see `_edits`."""
+
+    @classmethod
+    def of(cls, table: NameTable) -> Self:
+        of = np.zeros((2, MOST), np.int8)
+        letters = np.zeros(int(table.letter.max(initial=0)) + 1, np.uint64)
+        return cls(of[0], of[1], np.zeros(MOST, np.int64), np.zeros((MOST, MOST)), np.zeros((2, 7)), letters)
 
 
 def _of_list(size: Ids, owner: Ids, kind: npt.NDArray[np.int8], n_tokens: int) -> list[float]:
@@ -120,25 +142,30 @@ def _ranks(first: Ids, second: Ids, lists: Neighbors) -> list[Floats]:
 
 
 @kernel
-def _edits(a: Any, b: Any, limit: int) -> int:
-    """Return the number of insertions, deletions, replacements and exchanges of neighbours between two words."""
-    n, m = len(a), len(b)
-    if abs(n - m) > limit:
-        return limit + 1
-    before, last, row = np.zeros(m + 1, np.int64), np.arange(m + 1), np.zeros(m + 1, np.int64)
-    for i in range(1, n + 1):
-        row[0] = i
-        least = i
-        for j in range(1, m + 1):
-            value = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]))
-            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
-                value = min(value, before[j - 2] + 1)
-            row[j] = value
-            least = min(least, value)
-        if least > limit:
-            return limit + 1
-        before, last, row = last, row, before
-    return int(last[m])
+def _edits(a: Any, b: Any, places: Any) -> int:
+    """Return the number of insertions, deletions, replacements and exchanges of neighbours between two words.
+
+    The columns of the table are words of 64 bits (Hyyro 2003), so that only the first 64 letters count. ``places`` are
+    the places of each letter, all 0 before and after.
+    """
+    a, b = a[:64], b[:64]
+    if len(a) == 0:
+        return len(b)
+    for i in range(len(a)):
+        places[a[i]] |= _ONE << np.uint64(i)
+    last, score = _ONE << np.uint64(len(a) - 1), len(a)
+    more, less, same, before = ~_NO, _NO, _NO, _NO  # vertical differences of 1 and -1, and diagonal ones of 0
+    for letter in b:
+        here = places[letter]
+        crossed = ((~same & here) << _ONE) & before
+        same = (((here & more) + more) ^ more) | here | less | crossed
+        right, left = less | ~(same | more), same & more
+        score += int((right & last) != _NO) - int((left & last) != _NO)
+        right, left = (right << _ONE) | _ONE, left << _ONE
+        more, less, before = left | ~(same | right), right & same, here
+    for letter in a:
+        places[letter] = _NO
+    return score
 
 
 @kernel
@@ -161,32 +188,37 @@ def _match_joined(table: Any, x: Any, y: Any, of_x: Any, of_y: Any) -> None:
 
 
 @kernel
-def _match_similar(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, place: Any) -> tuple[float, float, float]:
+def _match_similar(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, memory: Any) -> tuple[float, float, float]:
     """Match similar words, the most similar first; return their weight, that times similarity, and the smallest one."""
     weight, total, worst = 0.0, 0.0, 1.0
-    while True:
+    similarity, any_similar = memory.similarity, False
+    for i in range(len(x)):
+        word, is_word = _word(table, x[i]), not of_x[i] and table.kind[x[i]] not in (NUMBER, LETTER, SIGN)
+        for j in range(len(y)):
+            similarity[i, j] = 0
+            if not is_word or of_y[j] or table.kind[y[j]] in (NUMBER, LETTER, SIGN):
+                continue
+            other = _word(table, y[j])
+            most, least = max(len(word), len(other)), min(len(word), len(other))
+            limit = max(1, most // 3)
+            if least < 3 or most - least > limit:
+                continue
+            edits = _edits(word, other, memory.places)
+            if edits <= limit:
+                similarity[i, j], any_similar = 1 - edits / most, True
+    while any_similar:
         best, at_x, at_y = 0.0, -1, -1
         for i in range(len(x)):
-            if of_x[i] or table.kind[x[i]] in (NUMBER, LETTER, SIGN):
-                continue
-            word = _word(table, x[i])
             for j in range(len(y)):
-                if of_y[j] or table.kind[y[j]] in (NUMBER, LETTER, SIGN):
-                    continue
-                other = _word(table, y[j])
-                most = max(len(word), len(other))
-                limit = max(1, most // 3)
-                if min(len(word), len(other)) < 3:
-                    continue
-                edits = _edits(word, other, limit)
-                if edits <= limit and 1 - edits / most > best:
-                    best, at_x, at_y = 1 - edits / most, i, j
+                if similarity[i, j] > best and not of_x[i] and not of_y[j]:
+                    best, at_x, at_y = similarity[i, j], i, j
         if at_x < 0:
-            return weight, total, worst
+            break
         of_x[at_x] = of_y[at_y] = _SIMILAR
-        place[at_x] = at_y
+        memory.place[at_x] = at_y
         both = (table.weight[x[at_x]] + table.weight[y[at_y]]) / 2
         weight, total, worst = weight + both, total + both * best, min(worst, best)
+    return weight, total, worst
 
 
 @kernel
@@ -296,9 +328,10 @@ def _is_inside(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, comma: int) -> 
 
 
 @kernel
-def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, out: Any) -> None:
-    """Write the features of two names."""
-    of_x, of_y, place = np.zeros(len(x), np.int8), np.zeros(len(y), np.int8), np.full(len(x), -1, np.int64)
+def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any, out: Any) -> None:
+    """Write the features of two names; those that differ have no others than these."""
+    of_x, of_y, place = memory.of_x[: len(x)], memory.of_y[: len(y)], memory.place
+    of_x[:], of_y[:], place[:] = 0, 0, -1
     equal, n_equal, holders, rarest = 0.0, 0, np.inf, 0.0
     for i in range(len(x)):
         for j in range(len(y)):
@@ -310,12 +343,20 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, out: Any) -
                     holders, rarest = min(holders, table.holders[x[i]]), max(rarest, table.weight[x[i]])
     _match_joined(table, x, y, of_x, of_y)
     _match_joined(table, y, x, of_y, of_x)
-    similar, similar_total, worst = _match_similar(table, x, y, of_x, of_y, place)
+    similar, similar_total, worst = _match_similar(table, x, y, of_x, of_y, memory)
     one = _match_shortened(table, x, y, of_x, of_y, place, False)
     two = _match_shortened(table, y, x, of_y, of_x, place, True)
     acronym = _match_acronyms(table, x, y, of_x, of_y) + _match_acronyms(table, y, x, of_y, of_x)
-    kinds_x, kinds_y = np.zeros(7), np.zeros(7)
+    kinds_x, kinds_y = memory.kinds[0], memory.kinds[1]
+    kinds_x[:], kinds_y[:] = 0, 0
     (all_x, left_x, most_x), (all_y, left_y, most_y) = _left(table, x, of_x, kinds_x), _left(table, y, of_y, kinds_y)
+    for kind in range(7):
+        out[12 + 2 * kind] = min(kinds_x[kind], kinds_y[kind])
+        out[13 + 2 * kind] = max(kinds_x[kind], kinds_y[kind])
+    out[38] = min(kinds_x[: LETTER + 1].sum(), kinds_y[: LETTER + 1].sum())
+    out[39] = _is_inside(table, x, y, of_x, of_y, comma_x) or _is_inside(table, y, x, of_y, of_x, comma_y)
+    if out[38] > 0 or out[39] > 0 or out[13 + 2 * SIGN] > 0:
+        return
     joined = 0.0
     for i in range(len(x)):
         joined += table.weight[x[i]] * (of_x[i] == _JOINED) / 2
@@ -327,9 +368,6 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, out: Any) -
     out[6], out[7] = min(left_x, left_y) / whole, max(left_x, left_y) / whole
     out[8], out[9] = min(most_x, most_y), max(most_x, most_y)
     out[10], out[11] = worst if similar > 0 else np.nan, similar
-    for kind in range(7):
-        out[12 + 2 * kind] = min(kinds_x[kind], kinds_y[kind])
-        out[13 + 2 * kind] = max(kinds_x[kind], kinds_y[kind])
     out[26], out[27], out[28] = n_equal, min(len(x), len(y)), max(len(x), len(y))
     out[29], out[30] = np.log(holders) if holders < np.inf else np.nan, rarest
     last, out_of_order = -1, 0
@@ -345,14 +383,12 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, out: Any) -
     out[34], out[35], out[36] = one[2] + two[2], one[3] + two[3], min(all_x, all_y) / max(all_x, all_y, 1e-9)
     a, b = _joined_letters(table, x), _joined_letters(table, y)
     most = max(len(a), len(b), 1)
-    out[37] = 1 - _edits(a, b, most) / most
-    out[38] = min(kinds_x[: LETTER + 1].sum(), kinds_y[: LETTER + 1].sum())
-    out[39] = _is_inside(table, x, y, of_x, of_y, comma_x) or _is_inside(table, y, x, of_y, of_x, comma_y)
+    out[37] = 1 - _edits(a, b, memory.places) / most
 
 
 @kernel
-def _compare_all(first: Ids, second: Ids, table: Any, out: Matrix) -> None:
+def _compare_all(first: Ids, second: Ids, table: Any, memory: Any, out: Matrix) -> None:
     for row in range(len(first)):
         a, b = first[row], second[row]
         x, y = table.token[table.begin[a] : table.begin[a + 1]], table.token[table.begin[b] : table.begin[b + 1]]
-        _compare(table, x, y, table.comma[a], table.comma[b], out[row])
+        _compare(table, x, y, table.comma[a], table.comma[b], memory, out[row])

@@ -74,11 +74,11 @@ class NamesModel:
 
     def _weighed(self, names: ComparedNames, k: int) -> Neighbors:
         first, second = names.pairs()
-        weight = np.empty(len(first), np.float32)
+        weight = np.ones(len(first), np.float32)
         for some in blocks(len(first)):
             features = names.features(first[some], second[some])
-            weight[some] = weights_of(self.trees.scores(features), features, NAME_FEATURES)
-            weight[some][differ(features)] = 1
+            may = ~differ(features)
+            weight[some][may] = weights_of(self.trees.scores(features[may]), features[may], NAME_FEATURES)
         joins = weight < 1
         first, second = first[joins], second[joins]
         source, target = np.concatenate([first, second]), np.concatenate([second, first])

@@ -4,8 +4,9 @@ Legal forms are abbreviations and words of ISO 20275, the list of Entity Legal F
 """
 
 import re
+from collections.abc import Sequence
 
-from arbo.text.names import INVISIBLE, without_marks
+from arbo.text.names import INVISIBLE, NOT_ASCII, without_marks
 from arbo.text.signs import signs_of
 
 WORD, NUMBER, LETTER, LEGAL, TITLE, SMALL, SIGN = range(7)
@@ -44,12 +45,17 @@ def tokens_of(name: str) -> list[str]:
     >>> tokens_of("Müller & Söhne G.m.b.H."), tokens_of("XR-909"), tokens_of("C++")
     (['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++'])
     """
-    text = name.casefold().replace("&", " and ")
+    return tokens_of_all([name])[0]
+
+
+def tokens_of_all(names: Sequence[str]) -> list[list[str]]:
+    """Return `tokens_of` each name; all names are one text, divided by line breaks."""
+    text = "\n".join(name.replace("\n", " ") for name in names).casefold().replace("&", " and ")
     if not text.isascii():
-        text = without_marks(_UNSEEN.sub("", text).translate(_AS))
+        text = NOT_ASCII.sub(lambda run: without_marks(run[0].translate(_AS)), _UNSEEN.sub("", text))
     text = _APOSTROPHE.sub("", _DOTTED.sub(lambda some: some[0].replace(".", "") + " ", text))
-    signs = signs_of(name)
-    return _TOKEN.findall(text)[: MOST - 1] + ([signs] if signs else []) or ["?"]
+    lines, signs = map(_TOKEN.findall, text.split("\n")[: len(names)]), map(signs_of, names)
+    return [line[: MOST - 1] + ([sign] if sign else []) or ["?"] for line, sign in zip(lines, signs, strict=True)]
 
 
 def kind_of(token: str) -> int:

@@ -17,7 +17,7 @@ _GREEK = {
 }
 _LONE_GREEK = re.compile("(?<![\u0370-\u03ff])[\u03b1-\u03c9](?![\u0370-\u03ff])(?<!\u03bc(?=[a-z]))")
 """Greek letters beside no other, but for the sign of micrometres and the like."""
-_NOT_ASCII = re.compile(r"[^\0-\x7f]+")
+NOT_ASCII = re.compile(r"[^\0-\x7f]+")
 _LATIN_DIPHTHONG = re.compile("ae|oe")
 _BRITISH_OUR = re.compile(r"our\b")
 
@@ -36,7 +36,7 @@ def normalize_names(names: Sequence[str]) -> list[str]:
     folded = unicodedata.normalize("NFKC", "\0".join(name.replace("\0", " ") for name in names)).casefold()
     if not folded.isascii():
         folded = _LONE_GREEK.sub(lambda letter: _GREEK.get(letter[0], letter[0]), _INVISIBLE.sub("", folded))
-        folded = _NOT_ASCII.sub(lambda run: without_marks(run[0]), folded)
+        folded = NOT_ASCII.sub(lambda run: without_marks(run[0]), folded)
     text = _NOT_WORD.sub(" ", _POSSESSIVE.sub("", folded).replace("_", " "))
     text = _LATIN_DIPHTHONG.sub("e", _PLURAL.sub(lambda word: _singular(word[0]), text))
     text = _BRITISH_OUR.sub("or", text).replace(" \0", "\0").replace("\0 ", "\0")
