@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
     from clustering.average import SAME
     from clustering.bridges import bridges
-    from clustering.comparison import Embeddings, Searchable, is_exact, measured_recall, nearest, pair_dissimilarity
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.growth import FEW, renumbered, updated
     from clustering.index import Index, is_below, is_start
     from clustering.kernels import in_parallel, kernel
-    from clustering.knn import Limit, Neighbors, lists_of, merged
-    from clustering.late_interaction import TokenMatrices
+    from clustering.knn import Limit, Neighbors, Searchable, lists_of, merged, nearest, pair_dissimilarity
     from clustering.methods import Method, Metric, NilLinkage
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Csr, Vectors, csr, offset_of

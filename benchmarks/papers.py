@@ -87,7 +87,6 @@ AMH = Trainings(
     {
         name: Training(reads, config and replace(config, **AT_AMH))
         for name, (reads, config) in adaptive_mixup.MAIN.items()
-        if not name.startswith("SOM")
     },
     recalls,
 )

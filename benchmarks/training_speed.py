@@ -114,7 +114,7 @@ def in_order(tower: Tower, rows: list[TokenRow], size: int, at_least: int) -> Fl
         with torch.inference_mode():
             tensors = torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(focus)
             hidden = tower.model(input_ids=tensors[0], attention_mask=tensors[1]).last_hidden_state
-            vectors.append(pool(hidden, tensors[1], tensors[2], CONFIG.pooling)[:, 0].numpy())
+            vectors.append(pool(hidden, tensors[1], tensors[2], CONFIG.pooling).numpy())
     return np.concatenate(vectors)
 
 

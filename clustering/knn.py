@@ -19,7 +19,6 @@ from .search import Lists, check_metric
 from .sparse_search import alike_together
 from .vectors import (
     Csr,
-    Matrix,
     Metric,
     Vectors,
     csr,
@@ -34,6 +33,8 @@ from .vectors import (
 Limit: TypeAlias = float | npt.ArrayLike | None
 """The largest dissimilarity to list: one for all queries, or one for each; None for no limit."""
 
+Searchable: TypeAlias = Vectors | Index
+"""Vectors to search, or an index of them."""
 
 _ROWS = 1 << 16
 """Queries whose lists are cut at once."""
@@ -79,7 +80,7 @@ class Neighbors(NamedTuple):
 
 def nearest(
     queries: Vectors,
-    corpus: Vectors | Index,
+    corpus: Searchable,
     k: int,
     *,
     metric: Metric = "cosine",
@@ -118,7 +119,7 @@ def nearest(
     [1, 0, 1]
     """
     check_metric(metric)
-    check_wanted(k, self_ids, queries.n)
+    _check_wanted(k, self_ids, queries.n)
     index = corpus if isinstance(corpus, Index) else Index.of(corpus, metric)
     _check(queries, index, metric)
 
@@ -154,7 +155,7 @@ def merged(parts: Sequence[Neighbors], k: int) -> Neighbors:
 
 
 def pair_dissimilarity(
-    queries: Vectors, corpus: Vectors | Index, query: Ids, thing: Ids, *, metric: Metric = "cosine"
+    queries: Vectors, corpus: Searchable, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
     """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
@@ -243,7 +244,7 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
     return ids[~is_self].reshape(shape), dissimilarity[~is_self].reshape(shape)
 
 
-def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
+def _check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
     """Raise ValueError for a negative ``k``, or if ``self_ids`` does not have one id for each query."""
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
@@ -251,22 +252,10 @@ def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
         raise ValueError(f"self_ids has shape {np.shape(self_ids)}; give one id for each of the {n_queries} queries")
 
 
-def check_queries(matrix: Matrix, dim: int, owner: Ids, n_queries: int, each: str) -> None:
-    """Raise ValueError if dimensions differ, or a query does not have exactly one vector or text (``each``)."""
-    if matrix.shape[1] != dim:
-        raise ValueError(
-            f"queries have {matrix.shape[1]} dimensions, but the corpus has {dim}; use the same encoder for both"
-        )
-    if not np.array_equal(owner, np.arange(n_queries)):
-        raise ValueError(f"each of the {n_queries} queries must have exactly one {each}")
-
-
-def check_products(matrix: Matrix, longest: float, metric: Metric, most: int = 1) -> None:
-    """Raise ValueError if a sum of ``most`` inner products with vectors of length ``longest`` may exceed float32."""
-    if metric == "dot":
-        largest = most * lengths(matrix).max(initial=0) * longest
-        if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(f"scores may reach {largest:.2g}, too large for float32; scale the vectors down")
+def check_products(matrix: Any, longest: float, metric: Metric) -> None:
+    """Raise ValueError if an inner product with vectors of length ``longest`` may exceed float32."""
+    if metric == "dot" and (largest := lengths(matrix).max(initial=0) * longest) > np.finfo(np.float32).max / 2:
+        raise ValueError(f"scores may reach {largest:.2g}, too large for float32; scale the vectors down")
 
 
 def _check(queries: Vectors, corpus: Index, metric: Metric) -> None:
@@ -274,6 +263,9 @@ def _check(queries: Vectors, corpus: Index, metric: Metric) -> None:
         raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make one per metric")
     if sp.issparse(queries.matrix) != corpus.is_sparse:
         raise ValueError("queries and corpus must both be dense or both be sparse; convert one of them")
-    check_queries(queries.matrix, corpus.dim, queries.owner, queries.n, "vector")
-    if metric == "dot":
-        check_products(queries.matrix, corpus.longest, metric)
+    if queries.matrix.shape[1] != corpus.dim:
+        dims = f"queries have {queries.matrix.shape[1]} dimensions, but the corpus has {corpus.dim}"
+        raise ValueError(f"{dims}; use the same encoder for both")
+    if not np.array_equal(queries.owner, np.arange(queries.n)):
+        raise ValueError(f"each of the {queries.n} queries must have exactly one vector")
+    check_products(queries.matrix, corpus.longest, metric)

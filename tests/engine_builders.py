@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from clustering import METHODS, Graph, Partition
 from clustering.knn import Neighbors
-from clustering.late_interaction import TokenMatrices
-from clustering.vectors import Metric, Vectors, by_owner, float_rows
+from clustering.vectors import Metric, Vectors
 
 Array = npt.NDArray[Any]
 METRICS: tuple[Metric, ...] = ("cosine", "dot")
@@ -102,31 +101,3 @@ def faiss_threads(n: int) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
-
-
-# Tokens
-
-
-def token_matrices(matrix: Any, indptr: Any, owner: Any = None, *, n: int | None = None) -> TokenMatrices:
-    """Text ``r`` is that of thing ``owner[r]``, by default ``r``; ``n`` is the number of things."""
-    order, owners, n_things = by_owner(len(indptr) - 1, "texts", owner, n)
-    return TokenMatrices(float_rows(matrix), np.asarray(indptr, np.int64), order.astype(np.int32), owners, n_things)
-
-
-def tokens_of(things: TokenMatrices, text: int) -> Array:
-    return things.matrix[things.indptr[text] : things.indptr[text + 1]].astype(np.float64)
-
-
-def drawn(
-    rng: np.random.Generator, n_texts: int, dim: int, *, ties: bool = False, n: int | None = None
-) -> TokenMatrices:
-    """Texts of 0 to 4 tokens; of ``n`` things, some without a text, or one thing each."""
-    indptr = np.cumsum([0, *rng.integers(0, 5, n_texts)])
-    shape = int(indptr[-1]), dim
-    matrix = rng.integers(-1, 2, shape) if ties else rng.normal(size=shape)
-    return token_matrices(matrix, indptr, None if n is None else rng.integers(n, size=n_texts), n=n)
-
-
-def every_pair(queries: TokenMatrices, corpus: TokenMatrices) -> tuple[Array, Array]:
-    query, thing = np.divmod(np.arange(queries.n * corpus.n), max(1, corpus.n))
-    return query, thing

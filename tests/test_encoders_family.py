@@ -17,7 +17,7 @@ from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import build_index
 from arbo.encoders.tower import Tower
-from arbo.engine import TokenMatrices, Vectors
+from arbo.engine import Vectors
 
 KB = arbo.KnowledgeBase(
     [
@@ -28,7 +28,7 @@ KB = arbo.KnowledgeBase(
 )
 ODD = ["", " ", "\u200b", "😀", "e\u0301", "[SEP] [START]", "腎臓", "x" * 5000, "fever " * 3000]
 NAMES = ["marsh fever", "Kidney", "kidney", "cancer of the left kidney", "xqz", "marsh fever", *ODD]
-POOLINGS = {"cls": "cls", "mean": "mean", "mention": "mention", "tokens": "tokens"}
+POOLINGS = ("cls", "mean", "mention")
 
 
 def inputs(names: list[str] = NAMES) -> list[MentionInput]:
@@ -53,8 +53,7 @@ MAKE: dict[str, Callable[[Tower, Tower], Any]] = {
     "ngram of other sizes": lambda *_: arbo.NgramEncoder(sizes=(2, 5), decay=0.5, alias_weight=0.3),
     "vectors": lambda *_: given_vectors(),
     **{
-        f"bert, {name}": lambda bert, _, name=name: dual_encoder(bert, pooling=POOLINGS[name], max_length=40)
-        for name in POOLINGS
+        f"bert, {name}": lambda bert, _, name=name: dual_encoder(bert, pooling=name, max_length=40) for name in POOLINGS
     },
     "bert in context": lambda bert, _: dual_encoder(bert, arbo.EncoderConfig.in_context(max_length=40)),
     "bert of a template without markers": lambda bert, _: dual_encoder(bert, mention="{mention}", max_length=128),
@@ -74,9 +73,6 @@ def encoder(request: pytest.FixtureRequest, bert: Tower, roberta: Tower) -> Enco
 
 def by_owner(embedded: Any) -> list[np.ndarray]:
     """The dense vectors of each mention or entity, in order; (vectors, dim) each."""
-    if isinstance(embedded, TokenMatrices):
-        texts = [embedded.matrix[embedded.indptr[row] : embedded.indptr[row + 1]] for row in embedded.row]
-        return [np.concatenate([texts[at] for at in np.flatnonzero(embedded.owner == i)]) for i in range(embedded.n)]
     matrix = embedded.matrix.toarray() if issparse(embedded.matrix) else embedded.matrix
     return [matrix[embedded.row[embedded.owner == i]] for i in range(embedded.n)]
 
@@ -84,7 +80,7 @@ def by_owner(embedded: Any) -> list[np.ndarray]:
 def test_shapes_and_types(encoder: Encoder) -> None:
     mentions, entities = encoder.encode_mentions(inputs()), encoder.encode_entities(KB)
     for embedded, n in ((mentions, len(NAMES)), (entities, 3)):
-        assert isinstance(embedded, (Vectors, TokenMatrices))
+        assert isinstance(embedded, Vectors)
         assert embedded.n == len(embedded) == n
         assert embedded.matrix.dtype == np.float32
         assert {embedded.row.dtype, embedded.owner.dtype} == {np.dtype(np.int32)}

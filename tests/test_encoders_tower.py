@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from arbo.encoders.pooling import Pooling, n_vectors
+from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import ArboError, DataError
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
+
+POOLINGS = (*get_args(Pooling), None)  # None for the vectors of all tokens
 
 
 def rows(tower: Tower, n: int = 24, longest: int = 50) -> list[TokenRow]:
@@ -32,8 +34,8 @@ def rows(tower: Tower, n: int = 24, longest: int = 50) -> list[TokenRow]:
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-@pytest.mark.parametrize("pooling", get_args(Pooling))
-def test_batches_of_any_size_give_the_same(kind: str, pooling: Pooling, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_batches_of_any_size_give_the_same(kind: str, pooling: Pooling | None, request: pytest.FixtureRequest) -> None:
     tower: Tower = request.getfixturevalue(kind)
     made = rows(tower)
     alone = np.concatenate([tower.embed([row], pooling) for row in made])
@@ -94,8 +96,8 @@ def test_pooling_by_hand(bert: Tower) -> None:
     np.testing.assert_allclose(pooled("mean", 1, 3), hidden.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(pooled("mention", 1, 3), hidden[1:3].mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(pooled("mention", 2, 2), hidden.mean(axis=0), atol=1e-5)
-    np.testing.assert_allclose(bert.embed([TokenRow(ids, 1, 3), longer], "tokens")[:5], hidden, atol=1e-5)
-    assert get_args(Pooling) == ("cls", "mean", "mention", "tokens")
+    np.testing.assert_allclose(bert.embed([TokenRow(ids, 1, 3), longer], None)[:5], hidden, atol=1e-5)
+    assert get_args(Pooling) == POOLINGS[:3] == ("cls", "mean", "mention")
 
 
 @pytest.mark.parametrize("precision", get_args(Precision))
@@ -135,11 +137,12 @@ def modes(tower: Tower) -> list[bool]:
     return [part.training for module in tower.modules for part in module.modules()]
 
 
-@pytest.mark.parametrize("pooling", get_args(Pooling))
-def test_what_is_trained_is_what_is_embedded(bert: Tower, pooling: Pooling) -> None:
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_what_is_trained_is_what_is_embedded(bert: Tower, pooling: Pooling | None) -> None:
     tower, made = bert.with_projection(16), [*rows(bert, 6), TokenRow([], 0, 0)]
     vectors = tower.encode(made, pooling)
-    counts = [n_vectors(row, pooling) for row in made]
+    counts = [1 if pooling else len(row.ids) for row in made]
+    vectors = vectors[:, None] if pooling else vectors
     assert (vectors.shape, vectors.dtype) == ((7, max(counts), 16), torch.float32)
     own = np.concatenate([found[:count] for found, count in zip(vectors.detach().numpy(), counts, strict=True)])
     np.testing.assert_allclose(own, tower.embed(made, pooling), atol=1e-5)
@@ -159,7 +162,7 @@ def test_the_gradient_is_that_of_the_vectors(bert: Tower) -> None:
     probe, step = torch.randn(4, 64, generator=generator), torch.randn(weight.shape, generator=generator) * 1e-3
 
     def value() -> torch.Tensor:
-        return (tower.encode(made, "mention")[:, 0] * probe).sum()
+        return (tower.encode(made, "mention") * probe).sum()
 
     value().backward()
     around = []
@@ -180,9 +183,9 @@ def test_dropout_is_of_training_alone(dropping: Tower, bert: Tower) -> None:
     assert first.requires_grad
 
 
-@pytest.mark.parametrize("pooling", get_args(Pooling))
+@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("precision", get_args(Precision))
-def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Pooling, precision: str) -> None:
+def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Pooling | None, precision: str) -> None:
     model = deepcopy(bert.model).to(getattr(torch, precision))
     tower = Tower.of(model, bert.tokenizer, torch.nn.Linear(64, 8))  # with a bias
     empty = TokenRow([], 0, 0)
@@ -191,10 +194,10 @@ def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Po
     vectors.sum().backward()
     assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
     assert not tower.encode([empty, empty], pooling).any()
-    assert tower.encode([], pooling).shape == (0, 1, 8)
+    assert tower.encode([], pooling).shape == (0, 8)
     assert tower.embed([], pooling).shape == (0, 8)
     is_read = tower.embed([empty, TokenRow([7], 0, 1)], pooling).any(axis=1).tolist()
-    assert is_read == ([True] if pooling == "tokens" else [False, True])
+    assert is_read == ([False, True] if pooling else [True])
 
 
 def test_a_projection_is_of_the_pooled_vector(bert: Tower) -> None:

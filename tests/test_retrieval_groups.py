@@ -19,9 +19,9 @@ from arbo.encoders.vectors import VectorEncoder
 from arbo.errors import UsageError
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, recall_within, rows_by, with_entities
+from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_by, with_entities
 from clustering import METHODS
-from clustering.knn import Neighbors, silent
+from clustering.knn import silent
 from clustering.vectors import Vectors
 
 DOMAINS = (None, "lego", "yugioh", "star trek")
@@ -197,21 +197,6 @@ def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
         best = {t: max(rows[owner == t] @ rows[q], default=None) for t in range(40) if of[t] == asked[q]}
         expected = sorted((-value, t) for t, value in best.items() if value is not None)[:5]
         assert found.ids[q].tolist() == [t for _, t in expected]
-
-
-def test_recall_counts_the_neighbours_of_every_domain() -> None:
-    vectors = Vectors.of(np.random.default_rng(0).normal(size=(10, 4)))
-    parts = among_mentions(["a"] * 6 + ["b"] * 3 + ["c"])
-    exact = nearest_within(parts, vectors, vectors, 2, metric="cosine", progress=silent)
-    assert recall_within(parts, exact, vectors, vectors, metric="cosine") == 1
-    worse = Neighbors(exact.ids, exact.dissimilarity.copy())
-    worse.dissimilarity[6:9] += 10  # what was found in the second domain is far away
-    assert recall_within(parts, worse, vectors, vectors, metric="cosine") == pytest.approx(12 / 18)
-    alone = among_mentions(["a", "b"])
-    two = Vectors.of(np.eye(2))
-    none = nearest_within(alone, two, two, 1, metric="cosine", progress=silent)
-    assert none.ids.tolist() == [[-1], [-1]]
-    assert recall_within(alone, none, two, two, metric="cosine") == 1
 
 
 KB = arbo.KnowledgeBase([

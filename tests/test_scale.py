@@ -327,17 +327,16 @@ def test_a_verb_that_grows_takes_shards(tmp_path: Path, files: Path, run: Run) -
     assert "search" in stages_of(tmp_path / "work")
 
 
-def with_transformer(sample: Sample, tower: Tower, pooling: Any = "mean", **config: Any) -> arbo.Linker:
-    encoder = arbo.DualEncoder(tower, tower, arbo.EncoderConfig(pooling=pooling), **config)
+def with_transformer(sample: Sample, tower: Tower, **config: Any) -> arbo.Linker:
+    encoder = arbo.DualEncoder(tower, tower, arbo.EncoderConfig(), **config)
     return arbo.Linker(sample[1], encoder, arbo.LinkerConfig(entity_threshold=2, mention_threshold=2))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "tokens"])
 def test_shards_do_not_change_a_run_with_a_transformer(
-    sample: Sample, bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
+    sample: Sample, bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dual, "SLICE", 16)
-    plain = with_transformer(sample, bert, pooling)
+    plain = with_transformer(sample, bert)
     told: list[str] = []
     documents = few(sample)
     expected = hashes(plain.link(documents), tmp_path / "plain")
@@ -346,9 +345,8 @@ def test_shards_do_not_change_a_run_with_a_transformer(
             spread = work.over(plain)
             assert hashes(spread.link(documents), tmp_path / "run") == expected
     assert len({line for line in told if line.startswith("embedding")}) == 2
-    if pooling == "mean":
-        grown, again = (one.add(one.link(documents[:9]), documents[9:]) for one in (plain, spread))
-        assert hashes(again, tmp_path / "again") == hashes(grown, tmp_path / "grown")
+    grown, again = (one.add(one.link(documents[:9]), documents[9:]) for one in (plain, spread))
+    assert hashes(again, tmp_path / "again") == hashes(grown, tmp_path / "grown")
     assert sum(name.startswith("embedding") for name in parts_of(tmp_path / "work")) > 4
 
 

@@ -69,7 +69,7 @@ def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
         (arbo.EncoderConfig, {"mention": None}, "mention must be a string"),
         (arbo.EncoderConfig, {"entity": 5}, "entity must be a string"),
         (arbo.EncoderConfig, {"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),
-        (arbo.EncoderConfig, {"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention, tokens"),
+        (arbo.EncoderConfig, {"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention"),
         (arbo.EncoderConfig, {"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
         (arbo.EncoderConfig, {"context": -1}, "context must be an integer of at least 0 or None, not -1"),
         (arbo.EncoderConfig, {"within_line": 1}, "within_line must be true or false, not 1"),
@@ -134,8 +134,7 @@ def test_the_rest_of_the_presets() -> None:
     changed = {"regulariser": "fgsm", "n_negatives": 32, "micro_batch": 2}
     assert fgsm.training == replace(pel.training, epsilon=0.01, adversarial_weight=1.0, **changed)
     assert (amh.training.mixup, amh.encoder.pooling, amh.encoder.metric) == (0.3, "cls", "dot")
-    for name, pooling in (("amh-mean", "mean"), ("amh-som", "tokens")):
-        assert PRESETS[name] == amh._replace(encoder=replace(amh.encoder, pooling=pooling))
+    assert PRESETS["amh-mean"] == amh._replace(encoder=replace(amh.encoder, pooling="mean"))
     assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
     assert list(PRESETS) == list(get_args(config.PresetName))
     assert list(RERANKING_PRESETS) == list(get_args(config.RerankingPresetName)) == list(CROSS_PRESETS)
@@ -147,7 +146,7 @@ def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_pat
     arbo.DualEncoder.from_pretrained(bert_folder, saved).save_pretrained(tmp_path / "model")
     for fields, changes in (
         ({"context": "5"}, {"context": 5}),
-        ({"pooling": "tokens"}, {"pooling": "tokens", "entity_threshold": None, "mention_threshold": None}),
+        ({"pooling": "mean"}, {"pooling": "mean", "entity_threshold": None, "mention_threshold": None}),
         (
             {"metric": "cosine", "entity_threshold": "0.3"},
             {"metric": "cosine", "entity_threshold": 0.3, "mention_threshold": None},

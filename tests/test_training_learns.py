@@ -104,25 +104,21 @@ def halved() -> arbo.Corpus:
 @pytest.mark.slow
 @pytest.mark.parametrize("has_kb", [True, False])
 def test_all_parts_go_together(bert: Tower, tmp_path: Path, has_kb: bool) -> None:
-    """Each way of positives with some way of negatives, and each of negatives; of one vector a text, and of tokens."""
+    """Each way of positives with some way of negatives, and each of negatives."""
     documents, dev, kb = sample()
     of_entities = set() if has_kb else {"entity", "random", "mixed", "in-batch-mixed"}
     positives, negatives = (
         [name for name in get_args(kind) if name not in of_entities] for kind in (PositiveStrategy, NegativeStrategy)
     )
     for place, (first, second) in enumerate(zip(cycle(positives), negatives * 2, strict=False)):
-        tokens = has_kb and place >= len(negatives)  # one vector a text first
-        start = encoder(bert, pooling="tokens", metric="dot") if tokens else encoder(bert)
-        changes: Any = {"scale": 1.0, "loss": "bce", "mixup": 0.3} if tokens else {"positives": first}
+        mixed = has_kb and place >= len(negatives)  # plain first
+        start = encoder(bert, metric="dot") if mixed else encoder(bert)
+        changes: Any = {"scale": 1.0, "loss": "bce", "mixup": 0.3} if mixed else {"positives": first}
         config = replace(QUICK if has_kb else CLUSTERS, negatives=second, batch_size=8, steps=1, **changes)
         given: Any = {"kb": kb, "dev": dev[:3]} if has_kb else {}
         out = tmp_path / str(place)
-        trained = train(start, documents[:4] if has_kb else halved(), out=out, config=config, **given)
+        train(start, documents[:4] if has_kb else halved(), out=out, config=config, **given)
         assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(out)), (first, second)
-        if tokens:
-            assert trained.config.pooling == "tokens"
-            again = arbo.Linker(kb, arbo.DualEncoder.from_pretrained(out))
-            assert again.link(dev[:3]).link_table == arbo.Linker(kb, trained).link(dev[:3]).link_table
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""From vectors to losses, against numpy in float64: the hardest negatives, mixup, padding."""
+"""From vectors to losses, against numpy in float64: the hardest negatives, mixup."""
 
 from dataclasses import replace
 
@@ -16,20 +16,17 @@ from arbo.training.losses import LOSSES, comparable  # noqa: E402
 seeds = st.integers(0, 2**32)
 
 
-def drawn(seed, metric="dot", mentions=5, nodes=7, dim=4, tokens=1, padding=0.0):
-    """Pairs of texts of up to so many tokens, of none too if there may be several; something stands in the padding."""
+def drawn(seed, metric="dot", mentions=5, nodes=7, dim=4):
     rng = np.random.default_rng(seed)
 
-    def texts(n):
-        mask = np.arange(tokens) < rng.integers(0 if tokens > 1 else 1, tokens + 1, (mentions, n))[..., None]
-        vectors = comparable(torch.tensor(rng.normal(size=(mentions, n, tokens, dim))), metric)
-        return torch.where(torch.tensor(mask)[..., None], vectors, padding), torch.tensor(mask)
+    def vectors(*shape):
+        return comparable(torch.tensor(rng.normal(size=(mentions, *shape, dim))), metric)
 
     exists = rng.random((mentions, nodes)) < 0.6
     exists[:, 0] = True
     exists[0, 1:] = mentions == 1  # the first of several has no negatives
     text = torch.tensor(rng.permuted(np.tile(np.arange(nodes), (mentions, 1)), axis=1))
-    return Pairs(*texts(1), *texts(nodes), text, torch.tensor(exists))
+    return Pairs(vectors(), vectors(nodes), text, torch.tensor(exists))
 
 
 @settings(max_examples=60)
@@ -49,7 +46,7 @@ def test_the_hardest_have_the_highest_scores_and_others_are_the_first_of_the_res
 @pytest.mark.parametrize("mixup", [None, 0.4])
 def test_what_is_not_chosen_is_left_behind(mixup):
     """Losses and gradients are those of all nodes with the others masked, and only the chosen ones are held."""
-    pairs = drawn(7, nodes=9, tokens=3)
+    pairs = drawn(7, nodes=9)
     config = TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.5, loss="bce", mixup=mixup)
     columns, exists = hardest(pairs.scores, pairs.exists, 2, 2)
     kept = torch.zeros_like(pairs.exists)
@@ -64,48 +61,38 @@ def test_what_is_not_chosen_is_left_behind(mixup):
     for own, expected in zip(*found, strict=True):
         torch.testing.assert_close(own, expected)
     few = chosen(pairs, config)
-    assert few.node.shape[:2] == few.node_mask.shape[:2] == few.text.shape == few.exists.shape == (5, 5)
+    assert few.node.shape[:2] == few.text.shape == few.exists.shape == (5, 5)
     place = {int(text): i for i, text in enumerate(pairs.text[0])}
     for text, node in zip(few.text[0], few.node[0], strict=True):
         assert torch.equal(node, pairs.node[0, place[int(text)]])
 
 
-def numpy_score(mention, node):
-    """Equation 6: the sum over the mention's tokens of their best match."""
-    return sum(max(a @ b for b in node) for a in mention) if len(node) else 0.0
-
-
 def numpy_mixed(share, positive, negative, metric):
-    """Equation 10, token by token, as long as the longer of the two."""
-    strong = np.zeros((max(len(positive), len(negative)), positive.shape[1]))
-    strong[: len(positive)] += share * positive
-    strong[: len(negative)] += negative
-    return strong / np.linalg.norm(strong, axis=1, keepdims=True) if metric == "cosine" else strong
+    """Equation 10."""
+    strong = share * positive + negative
+    return strong / np.linalg.norm(strong) if metric == "cosine" else strong
 
 
 def numpy_losses(pairs, alpha, scale, metric):
     """BCE over the mixed-up vectors, equations 9 to 11, mention by mention."""
     values = []
-    for mention, mention_mask, nodes, node_masks, _, exists in zip(*(part.numpy() for part in pairs), strict=True):
-        query = mention[0][mention_mask[0]].astype(np.float64)
-        texts = [node[mask].astype(np.float64) for node, mask in zip(nodes, node_masks, strict=True)]
-        positive, negatives = texts[0], [text for text, there in zip(texts[1:], exists[1:], strict=True) if there]
-        scores = np.exp(scale * np.array([numpy_score(query, text) for text in (positive, *negatives)]))
-        loss = np.log1p(np.exp(-scale * numpy_score(query, positive)))
+    for query, nodes, _, exists in zip(*(part.numpy() for part in pairs), strict=True):
+        positive, negatives = nodes[0], nodes[1:][exists[1:]]
+        scores = np.exp(scale * (nodes[exists] @ query))
+        loss = np.log1p(np.exp(-scale * (query @ positive)))
         for negative in negatives:
             strong = negative
             if alpha is not None:
                 strong = numpy_mixed(alpha * scores[0] / scores.sum(), positive, negative, metric)
-            loss += np.log1p(np.exp(scale * numpy_score(query, strong)))
+            loss += np.log1p(np.exp(scale * (query @ strong)))
         values.append(loss)
     return np.array(values)
 
 
-@pytest.mark.parametrize("tokens", [1, 5])
 @pytest.mark.parametrize("metric", ["dot", "cosine"])
 @pytest.mark.parametrize("alpha", [0.3, 1.0])
-def test_the_loss_over_mixed_up_negatives(metric, alpha, tokens):
-    pairs = drawn(1, metric, tokens=tokens, padding=9.0)
+def test_the_loss_over_mixed_up_negatives(metric, alpha):
+    pairs = drawn(1, metric)
     config = TrainingConfig(mixup=alpha, loss="bce", scale=1.5)
     expected = numpy_losses(pairs, alpha, 1.5, metric)
     np.testing.assert_allclose(mention_losses(pairs, config, metric).numpy(), expected, rtol=1e-5)
@@ -122,8 +109,7 @@ def test_the_share_is_of_scores_as_the_loss_scales_them():
         (TrainingConfig(loss="cross-entropy", mixup=0.5, scale=3.0), 3.0),
     ):
         share = 0.5 * positive_share(scale * pairs.scores, pairs.exists)
-        node, mask = mixed_up(pairs.node, pairs.node_mask, share)
-        by_hand = pairs._replace(node=comparable(node, "cosine"), node_mask=mask)
+        by_hand = pairs._replace(node=comparable(mixed_up(pairs.node, share), "cosine"))
         assert torch.equal(
             mention_losses(pairs, config, "cosine"), mention_losses(by_hand, replace(config, mixup=None), "cosine")
         )
@@ -135,7 +121,7 @@ def test_what_is_mixed_in_can_be_a_constant():
     config = TrainingConfig(mixup=0.5, loss="bce", mixup_gradient=False)
     node, other = (drawn_.node.clone().requires_grad_() for _ in range(2))
     (gradient,) = torch.autograd.grad(mention_losses(drawn_._replace(node=node), config, "dot").sum(), node)
-    scores = (drawn_.mention * other).sum((2, 3))
+    scores = (drawn_.mention[:, None] * other).sum(2)
     share = 0.5 * torch.softmax(scores.masked_fill(~drawn_.exists, -torch.inf), 1)[:, 0] * scores[:, 0]
     by_hand = torch.cat([scores[:, :1], scores[:, 1:] + share.detach()[:, None]], 1)
     (expected,) = torch.autograd.grad(LOSSES["bce"](by_hand, drawn_.exists).sum(), other)
@@ -145,32 +131,10 @@ def test_what_is_mixed_in_can_be_a_constant():
 LOSSES_OF = [TrainingConfig(loss=loss, scale=0.7) for loss in LOSSES] + [TrainingConfig(loss="bce", mixup=0.4)]
 
 
-@pytest.mark.parametrize("config", LOSSES_OF, ids=lambda config: config.loss + (" mixed up" if config.mixup else ""))
-def test_padding_never_matters(config):
-    pairs = drawn(4, tokens=4)
-
-    def loss_and_gradients(of):
-        node, mention = of.node.clone().requires_grad_(), of.mention.clone().requires_grad_()
-        losses = mention_losses(of._replace(node=node, mention=mention), config, "dot")
-        return losses.detach(), *torch.autograd.grad(losses.sum(), (mention, node))
-
-    plain, mention, node = loss_and_gradients(pairs)
-    assert plain.isfinite().all()
-    for filler in (9.0, -1e4):
-        masks = pairs.mention_mask[..., None], pairs.node_mask[..., None]
-        filled = pairs._replace(
-            mention=torch.where(masks[0], pairs.mention, filler), node=torch.where(masks[1], pairs.node, filler)
-        )
-        for found, expected in zip(loss_and_gradients(filled), (plain, mention, node), strict=True):
-            torch.testing.assert_close(found, expected)
-    assert not mention[~pairs.mention_mask].any()
-    assert not node[~pairs.node_mask].any()
-
-
 @pytest.mark.parametrize("mixup", [None, 0.4])
-def test_gradients_of_token_vectors_are_those_of_the_definition(mixup):
+def test_gradients_are_those_of_the_definition(mixup):
     """By central differences of a loss that is written down text by text in float64."""
-    pairs = drawn(5, mentions=2, nodes=4, dim=3, tokens=3)
+    pairs = drawn(5, mentions=2, nodes=4, dim=3)
     config = TrainingConfig(loss="bce", scale=0.8, mixup=mixup)
     node, mention = pairs.node.clone().requires_grad_(), pairs.mention.clone().requires_grad_()
     mention_losses(pairs._replace(node=node, mention=mention), config, "dot").sum().backward()
@@ -185,17 +149,10 @@ def test_gradients_of_token_vectors_are_those_of_the_definition(mixup):
 
 
 @pytest.mark.parametrize("config", LOSSES_OF, ids=lambda config: config.loss + (" mixed up" if config.mixup else ""))
-def test_no_negatives_one_and_texts_without_tokens(config):
-    pairs = drawn(6, nodes=2, tokens=3)
+def test_no_negatives_and_one(config):
+    pairs = drawn(6, nodes=2)
     for exists in ([True, False], [True, True]):
         some = pairs._replace(exists=torch.tensor([exists]).expand(5, 2))
         assert mention_losses(some, config, "dot").isfinite().all()
-        only = some._replace(node=some.node[:, : sum(exists)], node_mask=some.node_mask[:, : sum(exists)])
-        only = only._replace(exists=some.exists[:, : sum(exists)])
+        only = some._replace(node=some.node[:, : sum(exists)], exists=some.exists[:, : sum(exists)])
         torch.testing.assert_close(mention_losses(some, config, "dot"), mention_losses(only, config, "dot"))
-    node = pairs.node.clone().requires_grad_()
-    empty = pairs._replace(node=node, node_mask=torch.zeros_like(pairs.node_mask))
-    assert not empty.scores.any()
-    mention_losses(empty, config, "dot").sum().backward()
-    assert not node.grad.any()
-    assert not pairs._replace(mention_mask=torch.zeros_like(pairs.mention_mask)).scores.any()

@@ -73,16 +73,12 @@ def two_towers(bert: Tower) -> arbo.DualEncoder:
     return encoder(bert).with_two_towers()
 
 
-tokens = partial(encoder, pooling="tokens")
-
-
 @pytest.mark.parametrize(
     ("train", "words"),
     [
         (dual_of(TWO, []), r"needs a knowledge base, not list; read one, .* KnowledgeBase\.of"),
         (names_of([]), "needs a knowledge base, not list"),
         (finder_of(DOCUMENTS, None), "needs a knowledge base, not NoneType"),
-        (dual_of(start=tokens, positives="1nn"), "'1nn' need one vector .*; choose positives 'entity', or another"),
         (dual_of(start=without_norm, regulariser="fgsm"), r"embeddings\.LayerNorm.* BertModel; choose regulariser"),
         (dual_of(negatives="in-batch", batch_size=1), "a batch of one mention has none; choose a larger batch_size"),
         (dual_of(marked((None, None)), KB), r"nothing to train on: no mention \(of 1\) has a gold id; annotate"),
@@ -91,7 +87,6 @@ tokens = partial(encoder, pooling="tokens")
         (dual_of(TWO, positives="entity"), "positives 'entity' needs a knowledge base; without one, choose for"),
         (dual_of(TWO, negatives="mixed"), "negatives 'mixed' needs a knowledge base"),
         (dual_of(TWO, best="recall@16"), "best 'recall@16' needs a knowledge base; without one, choose 'ari'"),
-        (dual_of(TWO, start=tokens), "the pooling 'tokens' gives one per token; choose another pooling"),
         (dual_of(TWO, start=two_towers), "two towers needs a knowledge base; without one"),
         (dual_of(ALONE), r"nothing to train on: no two annotated mentions \(of 2\)"),
         (dual_of(marked((None, None))), r"no mention \(of 1\) has a gold id or gold cluster; annotate"),
@@ -110,7 +105,7 @@ tokens = partial(encoder, pooling="tokens")
         (names_of(ONE_ENTITY), "nothing to align: names need names of other entities"),
         (names_of(ONE_NAME), r"nothing to align: no entity \(of 2\) has two names that differ"),
         (names_of(KB, two_towers), "separate tower for mentions"),
-        (names_of(KB, tokens), "needs one vector per name"),
+        (names_of(KB, partial(encoder, entity_view="whole")), "needs one vector per name"),
     ],
 )
 def test_what_cannot_be_trained(bert: Tower, tmp_path: Path, train: Any, words: str) -> None:

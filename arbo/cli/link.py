@@ -170,8 +170,6 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
             "these ids, remove them"
         )
     console.say_notes(result.manifest["notes"]["gold"])
-    for what, recall in result.manifest["search"]["recall"].items():
-        console.say(f"the first stage found {recall:.1%} of the nearest {what} (on a sample)")
     for warning in result.warnings:
         console.warn(warning)
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from os import fspath
 from pathlib import Path
 from typing import ClassVar, Self, TypeAlias, Unpack
@@ -23,7 +22,7 @@ from arbo.encoders.pooling import Pooling
 from arbo.encoders.pretrained import MINILM, minilm_folder
 from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Loading, Tower
-from arbo.engine import Embeddings, Floats, Ids, Metric, Progress, TokenMatrices, Vectors
+from arbo.engine import Floats, Ids, Metric, Progress, Vectors
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
@@ -100,8 +99,7 @@ class DualEncoder(TowerModel):
 
     Load an encoder with `from_pretrained`. Each distinct text is embedded once, in batches of similar length. The
     folder ``cache`` stores embeddings by text, weights and configuration, so that an interrupted run continues where it
-    stopped, and another run embeds only new texts. The folder contains vectors and hashes, but no text. Token vectors
-    are not stored, since they take a hundred times the space.
+    stopped, and another run embeds only new texts. The folder contains vectors and hashes, but no text.
 
     The cache identifies an encoder by the weights that it was made with, and does not notice later changes. So train a
     `copy` (`with_two_towers`, `with_projection` and `with_markers` return copies too), and to embed with the trained
@@ -202,15 +200,14 @@ class DualEncoder(TowerModel):
         """Return the encoder itself, since its weights are already trained."""
         return self
 
-    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode each name of every entity, or every entity as a whole, as `EncoderConfig.entity_view` says.
 
-        The pooling ``tokens`` gives token matrices, any other pooling gives vectors. Raise the errors of `Tower.embed`,
-        and UsageError if ``cache`` cannot be written.
+        Raise the errors of `Tower.embed`, and UsageError if ``cache`` cannot be written.
         """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 
-    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode each mention with its template, see `encode_entities`."""
         return self._embed(self.mention_texts(mentions), len(mentions), announce, "mentions")
 
@@ -237,16 +234,6 @@ class DualEncoder(TowerModel):
 
         return Texts.of(self.mention_tower, self._spellers[0], read, range(len(mentions)))
 
-    def missing(self, texts: Texts, into: Floats | None = None) -> Ids:
-        """Return the indices of the distinct texts that are not in the cache, in the order in which they are embedded.
-
-        If ``into``, of the shape (texts, dim), is given, the vectors of the other texts are copied to its rows.
-        """
-        store = self._store(texts)
-        known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)
-        missing = np.flatnonzero(~known)
-        return missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
-
     def _changed(self, change: Callable[[Tower], Tower]) -> Self:
         mention = change(self.mention_tower)
         return self._with(mention, mention if self.shared else change(self.entity_tower))
@@ -262,18 +249,17 @@ class DualEncoder(TowerModel):
             Speller.of(self.entity_tower.tokenizer, entity, self.config.max_length),
         )
 
-    def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Embeddings:
-        embed = self._token_matrices if self.config.pooling == "tokens" else self._vectors
-        return embed(texts, n, announce, what)
-
-    def _vectors(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
+    def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
         """Embed missing texts in an order that depends only on them, so that a resumed run forms the same batches."""
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
-        store, missing = self._store(texts), self.missing(texts, matrix)
+        store = self._store(texts)
+        known = store.find(texts.keys, matrix) if store else np.zeros(len(texts.keys), np.bool_)
+        missing = np.flatnonzero(~known)
+        missing = missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
         cached = len(texts.keys) - len(missing)
         note = f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else ""
         progress = announce(f"embedding {what}{note}")
-        slices = _slices(missing)
+        slices = [missing[begin : begin + SLICE] for begin in range(0, len(missing), SLICE)]
         for place, vectors in self.embed_all(texts, slices, self.config.pooling, what=what, progress=progress):
             matrix[slices[place]] = vectors
             if store:
@@ -281,28 +267,10 @@ class DualEncoder(TowerModel):
         distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
         return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
 
-    def _token_matrices(self, texts: Texts, n: int, announce: Announce, what: str) -> TokenMatrices:
-        """Tokenise texts once to compute the size of the result, and again to embed them slice by slice."""
-        order = self.missing(texts)
-        slices = _slices(order)
-        counts = [[len(row.ids) for row in texts.spell(chosen)] for chosen in slices]
-        indptr = np.cumsum([0, *chain.from_iterable(counts)])
-        matrix = np.empty((indptr[-1], texts.tower.dim), np.float32)
-        progress = announce(f"embedding tokens of {what}")
-        for place, tokens in self.embed_all(texts, slices, self.config.pooling, what=what, progress=progress):
-            begin = indptr[place * SLICE]
-            matrix[begin : begin + len(tokens)] = tokens
-        row = np.argsort(order)[texts.row].astype(np.int32)
-        return TokenMatrices(matrix, indptr, row, np.array(texts.owner, np.int32), n)
-
     def _store(self, texts: Texts) -> EmbeddingStore | None:
-        if self.cache is None or self.config.pooling == "tokens":
+        if self.cache is None:
             return None
         return EmbeddingStore.open(self.cache, texts.identity(self.config.pooling), texts.tower.dim)
-
-
-def _slices(order: Ids) -> list[Ids]:
-    return [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]
 
 
 def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderConfig) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from arbo.data import KnowledgeBase, MentionInput
-from arbo.engine import Embeddings, Metric
+from arbo.engine import Metric, Vectors
 from arbo.progress import Announce, quiet
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
@@ -34,11 +34,11 @@ class Encoder(Protocol):
         An encoder with trained weights returns itself.
         """
 
-    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
-        """Encode each entity as one or several vectors, for example one for each name, or as token vectors."""
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
+        """Encode each entity as one or several vectors, for example one for each name."""
 
-    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
-        """Encode each mention as one vector, or as token vectors if entities are encoded as token vectors."""
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
+        """Encode each mention as one vector."""
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -31,8 +31,7 @@ class EncoderConfig(Settings):
     """``names`` gives one vector for each name of an entity, ``whole`` one vector for the entity."""
     pooling: Pooling = "mean"
     """How the token vectors of a text are pooled: the vector of the first token (``cls``), the mean of all tokens
-    (``mean``), the mean over the tokens of the mention or name (``mention``), or no pooling (``tokens``). Without
-    pooling, each token vector of the mention is compared with its best match (`clustering.late_interaction`)."""
+    (``mean``), or the mean over the tokens of the mention or name (``mention``)."""
     context: Number | None = None
     """Maximum number of words on either side of the mention; None means as many as fit."""
     within_line: bool = False

@@ -17,14 +17,14 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import Frequencies, NamedEntities, NgramEncoder
 from arbo.encoders.word_index import WordIndex
-from arbo.engine import Index, Metric, TokenMatrices
+from arbo.engine import Index, Metric
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, on_screen, quiet
 
 logger = logging.getLogger(__name__)
 
-Entities: TypeAlias = Index | TokenMatrices | NamedEntities
+Entities: TypeAlias = Index | NamedEntities
 
 
 def build_index(
@@ -74,11 +74,10 @@ def searchable(kb: KnowledgeBase, fitted: Encoder, announce: Announce = quiet) -
     """Encode the entities of a knowledge base by a fitted encoder; by n-grams, only when needed."""
     if isinstance(fitted, NgramEncoder) and fitted.floor >= 0:
         return fitted.named(kb)
-    vectors = fitted.encode_entities(kb, announce)
-    return vectors if isinstance(vectors, TokenMatrices) else Index.of(vectors, fitted.metric)
+    return Index.of(fitted.encode_entities(kb, announce), fitted.metric)
 
 
-def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | TokenMatrices] | None:
+def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index] | None:
     """Map the fitted encoder and the entities from the index of a knowledge base; None if it has none.
 
     If its index was built for another encoder or other settings, log a warning and return None.
@@ -127,11 +126,11 @@ def check_index(kb: KnowledgeBase) -> None:
         _vectors(kb.stored, "dot", check=True)
 
 
-def _vectors(stored: IndexFolder, metric: Metric, *, check: bool = False) -> Index | TokenMatrices:
+def _vectors(stored: IndexFolder, metric: Metric, *, check: bool = False) -> Index:
     """Map the vectors of an index; with ``check``, read them all."""
     arrays = stored.arrays("vectors")
     try:
-        made = TokenMatrices.from_arrays(arrays) if "indptr" in arrays else Index.from_arrays(arrays, metric)
+        made = Index.from_arrays(arrays, metric)
         if check:
             made.check()
     except (KeyError, ValueError, TypeError) as error:

@@ -14,7 +14,7 @@ from arbo.encoders.name_words import words_of
 from arbo.encoders.near_names import may_be_near
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
-from arbo.engine import Embeddings, Ids, Index, Metric, Vectors, in_parallel, nearest, ranges
+from arbo.engine import Ids, Index, Metric, Vectors, in_parallel, nearest, ranges
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 
@@ -91,7 +91,7 @@ class NamedEntities:
         """All entities, ready to be searched."""
         return Index.of(self.vectors(), "cosine")
 
-    def near(self, queries: Embeddings, k: int) -> Vectors | None:
+    def near(self, queries: Vectors, k: int) -> Vectors | None:
         """Return vectors of all entities that may be among the ``k`` nearest of the queries.
 
         None if it is as fast to search them all, as after many queries.

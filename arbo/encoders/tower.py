@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 import numpy as np
 
 from arbo.encoders import pretrained
-from arbo.encoders.pooling import Pooling, n_vectors, pool
+from arbo.encoders.pooling import Pooling, pool
 from arbo.encoders.pretrained import PROJECTION, first_line
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Floats, Ids, ranges
@@ -189,17 +189,17 @@ class Tower:
         """Number of tokens in a batch that is large enough to keep the device busy."""
         return _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
 
-    def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
-        """Compute the vectors of rows of tokens in one batch: (rows, vectors, dim), in float32, on the model's device.
+    def encode(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> torch.Tensor:
+        """Compute the vectors of rows of tokens in one batch, (rows, dim), in float32, on the model's device.
 
-        A row has one vector, or one for each token, see `n_vectors`; the padding of shorter rows, and the vector of a
-        row without tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of similar
-        length need the least padding.
+        Without a pooling, a row has a vector for each token, (rows, tokens, dim). The padding of shorter rows, and the
+        vector of a row without tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of
+        similar length need the least padding.
         """
         import torch
 
         if not rows:
-            return torch.zeros((0, 1, self.dim), device=self.model.device)
+            return torch.zeros((0, self.dim), device=self.model.device)
         longest = max([1, *(len(row.ids) for row in rows)])
         ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
         exists, in_focus = np.zeros((2, len(rows), longest), np.int64)
@@ -217,10 +217,10 @@ class Tower:
 
         hidden = self.model(input_ids=tensor(ids), attention_mask=tensor(attended)).last_hidden_state
         mask = tensor(exists)
-        vectors = pool(hidden, mask, tensor(in_focus), pooling)
+        vectors = hidden.float() if pooling is None else pool(hidden, mask, tensor(in_focus), pooling)
         if self.projection is not None:
             vectors = self.projection(vectors).float()
-        return vectors * mask[:, : vectors.shape[1], None]
+        return vectors * (mask[..., None] if pooling is None else mask[:, :1])
 
     def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
@@ -228,16 +228,20 @@ class Tower:
 
         if not rows:
             return self.encode(rows, pooling)
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
-        batches = packs([len(rows[i].ids) for i in order], self.tokens_a_batch)
-        vectors = joined([self.encode([rows[i] for i in order[batch]], pooling) for batch in batches])
-        return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
+        batches = self.batches(rows)
+        vectors = torch.cat([self.encode([rows[i] for i in batch], pooling) for batch in batches])
+        return vectors[torch.from_numpy(np.argsort(np.concatenate(batches))).to(vectors.device)]
 
-    def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
+    def batches(self, rows: Sequence[TokenRow]) -> list[list[int]]:
+        """Divide rows into batches of similar length; return the indices of each."""
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+        return [order[batch] for batch in packs([len(rows[i].ids) for i in order], self.tokens_a_batch)]
+
+    def embed(self, rows: Sequence[TokenRow], pooling: Pooling | None, *, tokens_a_batch: int | None = None) -> Floats:
         """Embed rows of tokens in evaluation mode, in batches of similar length; (vectors, dim), row after row.
 
-        Each row has `n_vectors` vectors: one (zeros for a row without tokens), or one for each token. The mode of the
-        modules is restored afterwards. If memory runs out, batches are halved, which affects only rounding.
+        Each row has one vector (zeros for a row without tokens) or, without a pooling, one for each token. The mode of
+        the modules is restored afterwards. If memory runs out, batches are halved, which affects only rounding.
 
         Raises:
             ArboError: memory is too small for one row.
@@ -245,7 +249,7 @@ class Tower:
         """
         import torch
 
-        count = np.array([n_vectors(row, pooling) for row in rows], np.int64)
+        count = np.array([len(row.ids) if pooling is None else 1 for row in rows], np.int64)
         vectors = np.zeros((int(count.sum()), self.dim), np.float32)
         order = np.array(sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids)), np.int64)
         if len(order):
@@ -259,7 +263,7 @@ class Tower:
             raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {len(rows):,} texts; {advice}")
         return vectors
 
-    def _in_batches(self, rows: Sequence[TokenRow], pooling: Pooling, budget: int) -> Iterator[torch.Tensor]:
+    def _in_batches(self, rows: Sequence[TokenRow], pooling: Pooling | None, budget: int) -> Iterator[torch.Tensor]:
         """Yield the vectors of rows of ascending lengths, in batches of ``budget`` tokens; see `embed`."""
         import torch
 
@@ -270,8 +274,8 @@ class Tower:
             try:
                 with torch.inference_mode(), _evaluating(self.modules):
                     vectors = self.encode(rows[batch], pooling)
-                    tokens = zip(vectors, lengths[batch], strict=True)
-                    flat = torch.cat([row[:m] for row, m in tokens]) if pooling == "tokens" else vectors[:, 0]
+                    if pooling is None:
+                        vectors = torch.cat([row[:m] for row, m in zip(vectors, lengths[batch], strict=True)])
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -279,7 +283,7 @@ class Tower:
                     advice = "choose a smaller max_length, or another device"
                     raise ArboError(f"not enough memory to embed one text of {longest} tokens; {advice}") from error
             else:
-                yield flat
+                yield vectors
                 continue
             # Not in the handler, where the error still keeps the memory of the batch alive.
             batches = packs(lengths, n // 2 * longest, batch.start)
@@ -334,14 +338,6 @@ def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Concatenate batches of vectors, (rows, vectors, dim), padded with zeros to the vectors of the last one."""
-    import torch
-    from torch.nn.functional import pad
-
-    return torch.cat([pad(part, (0, 0, 0, parts[-1].shape[1] - part.shape[1])) for part in parts])
 
 
 def packs(lengths: Sequence[int], budget: int, begin: int = 0) -> Iterator[slice]:

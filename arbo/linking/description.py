@@ -71,7 +71,7 @@ def describe(
         "offset": retrieval.offset,  # similarity = offset - dissimilarity
         "threshold": threshold,
         "encoder": retrieval.settings,
-        "search": {"recall": dict(retrieval.recall), "within": retrieval.within},
+        "search": {"within": retrieval.within},
         "documents": {
             "documents": len(documents),
             "mentions": len(mentions),

@@ -82,7 +82,7 @@ def kept_arrays(
     fitted = mentions.encoder
     counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
     vectors = mentions.encode() if counts is None else None
-    dense = vectors if fitted is encoder and isinstance(vectors, Vectors) and not issparse(vectors.matrix) else None
+    dense = vectors if vectors is not None and fitted is encoder and not issparse(vectors.matrix) else None
     grows = counts is not None or dense is not None
     lists, candidates = nearest.mentions, nearest.entities
 
@@ -122,10 +122,8 @@ class Memory:
         """Read the arrays of a run; raise UsageError if it cannot grow."""
         arrays = {} if run.arrays is None else run.arrays()
         if not any(name == "vectors" or name.startswith(_FROZEN) for name in arrays):
-            raise UsageError(
-                "the run cannot grow: it was made with token vectors, or saved without texts; link or discover all "
-                "documents again"
-            )
+            wrong = "the run cannot grow: it was saved without texts, or its encoder is fitted to the names"
+            raise UsageError(f"{wrong}; link or discover all documents again")
         return cls(run, arrays, anew)
 
     @property

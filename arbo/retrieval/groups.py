@@ -30,7 +30,7 @@ from arbo.data.codes import codes_of
 from arbo.data.inputs import Inputs
 from arbo.data.tables import names_in
 from arbo.encoders.ngrams import NamedEntities
-from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable
+from arbo.engine import Metric, Neighbors, Progress, Searchable, Vectors
 from arbo.errors import UsageError, listed
 from arbo.retrieval.gpu import best_scanner
 
@@ -63,7 +63,7 @@ class GroupedEntities:
         """All entities."""
         return self.entities.whole if isinstance(self.entities, NamedEntities) else self.entities
 
-    def within(self, key: Hashable, queries: Embeddings, k: int) -> Searchable:
+    def within(self, key: Hashable, queries: Vectors, k: int) -> Searchable:
         """Return the entities of a group, or all of them that may be among the ``k`` nearest of some queries."""
         if len(self.rows[key]) == self.entities.n:
             near = self.entities.near(queries, k) if isinstance(self.entities, NamedEntities) else None
@@ -76,13 +76,13 @@ class GroupedEntities:
 class Search(NamedTuple):
     """A search: queries, things, and the id of each query among the things, or None if they are not among them."""
 
-    queries: Embeddings
+    queries: Vectors
     things: Searchable
     self_ids: Rows | None
 
 
 class SearchOptions(TypedDict):
-    """The options of a search, for functions that pass them on; see `clustering.comparison.nearest`."""
+    """The options of a search, for functions that pass them on; see `clustering.knn.nearest`."""
 
     metric: Metric
     progress: Progress
@@ -240,8 +240,8 @@ def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows])
 
 def nearest_within(
     groups: Sequence[Group],
-    queries: Embeddings,
-    things: Embeddings | GroupedEntities,
+    queries: Vectors,
+    things: Vectors | GroupedEntities,
     k: int,
     search_all: SearchAll = search_all,
     **options: Unpack[SearchOptions],
@@ -268,7 +268,7 @@ def nearest_within(
     return lists
 
 
-def _compare_all(groups: Sequence[Group], queries: Embeddings, lists: Neighbors, metric: Metric, within: float) -> None:
+def _compare_all(groups: Sequence[Group], queries: Vectors, lists: Neighbors, metric: Metric, within: float) -> None:
     """Write the lists of the mentions of small groups, as `nearest` finds them, by comparing all pairs in each."""
     query = np.concatenate([np.repeat(group.queries, len(group.queries)) for group in groups])
     thing = np.concatenate([np.tile(group.queries, len(group.queries)) for group in groups])
@@ -281,28 +281,6 @@ def _compare_all(groups: Sequence[Group], queries: Embeddings, lists: Neighbors,
     place = np.arange(len(query)) - np.searchsorted(query, query)
     order, query, place = (values[place < lists.ids.shape[1]] for values in (order, query, place))
     lists.ids[query, place], lists.dissimilarity[query, place] = thing[order], dissimilarity[order]
-
-
-def recall_within(
-    groups: Sequence[Group],
-    lists: Neighbors,
-    queries: Embeddings,
-    things: Embeddings | GroupedEntities,
-    *,
-    metric: Metric,
-) -> float:
-    """Return the share of exact neighbours that `nearest_within` found, measured on a sample of each group.
-
-    The shares of the groups are weighted by their numbers of neighbours; without neighbours the result is 1.
-    """
-    n_neighbors, n_right = 0, 0.0
-    for group in groups:
-        neighbors = lists.of(group.queries)
-        if n := int((neighbors.ids >= 0).sum()):
-            some, others, self_ids = _search(group, queries, things, lists.ids.shape[1])
-            n_right += n * engine.measured_recall(neighbors, some, others, metric=metric, self_ids=self_ids)
-            n_neighbors += n
-    return n_right / n_neighbors if n_neighbors else 1.0
 
 
 def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
@@ -319,7 +297,7 @@ def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
     return {value: order[begin:end] for value, (begin, end) in zip(number, pairwise(bounds), strict=True)}
 
 
-def _search(group: Group, queries: Embeddings, things: Embeddings | GroupedEntities, k: int) -> Search:
+def _search(group: Group, queries: Vectors, things: Vectors | GroupedEntities, k: int) -> Search:
     """Return the search of the queries of a group for their ``k`` nearest among its things."""
     some = queries.taken(group.queries)
     if isinstance(things, GroupedEntities):

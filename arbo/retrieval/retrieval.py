@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from arbo import engine
 from arbo.data.inputs import Inputs
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Bools, Decisions, Embeddings, Floats, Graph, Ids, Neighbors
+from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Neighbors, Vectors
 from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
@@ -35,7 +35,7 @@ class Mentions(NamedTuple):
     encoder: Encoder
     """The encoder, fitted."""
     inputs: Inputs
-    encode: Callable[[], Embeddings]
+    encode: Callable[[], Vectors]
     """Returns their vectors, always the same."""
     find: Find | None = None
     """Searches their neighbours if some are known."""
@@ -92,9 +92,6 @@ class Retrieval:
     """Default thresholds on entity edges and on mention edges."""
     settings: dict[str, Any]
     """The values that identify encoder and reranker in a manifest."""
-    recall: Mapping[str, float]
-    """The share of exact neighbours that a first stage found, measured on a sample, for ``entities`` and ``mentions``;
-    empty for an exact search, see `clustering.comparison.is_exact`."""
     within: float | None = None
     """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
     is complete."""
@@ -150,29 +147,23 @@ def retrieve(
     entity_groups = [] if entities is None else groups.with_entities(groups_of, entities.rows)
     if settings.per_document:
         groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))
-    vectors: Any = encode() if find is None else None  # with `find` the search is exact
-    recall: dict[str, float] = {}
+    vectors: Any = encode() if find is None else None
 
     def nearest(name: str, its_groups: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
-        """Search the ``k`` nearest things, and measure the recall of a first stage."""
-        lists = Neighbors.empty(len(inputs), 0)
-        if inputs:
-            search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
-            how: Any = {"metric": encoder.metric, "progress": announce(f"nearest {name}")}
-            lists = search(its_groups, things=things, k=k, within=within, **how)
-        if not engine.is_exact(things.entities if isinstance(things, GroupedEntities) else things):
-            recall[name] = groups.recall_within(its_groups, lists, vectors, things, metric=encoder.metric)
-        return lists
+        if not inputs:
+            return Neighbors.empty(0, 0)
+        search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
+        how: Any = {"metric": encoder.metric, "progress": announce(f"nearest {name}")}
+        return search(its_groups, things=things, k=k, within=within, **how)
 
     candidates = Neighbors.empty(len(inputs), 0)
     if entities is not None:
         candidates = nearest("entities", entity_groups, entities, min(settings.candidates, entities.entities.n))
-    within = settings.within if engine.is_exact(vectors) else None  # recall is of complete lists
     k = min(settings.k, len(inputs) - 1)
     among = groups.among_mentions(groups_of)
     if settings.first is not None:
         among = groups.of_first(among, settings.first)
-    neighbors = nearest("mentions", among, vectors, k, within)
+    neighbors = nearest("mentions", among, vectors, k, settings.within)
     return Retrieval(
         inputs,
         groups_of,
@@ -183,13 +174,12 @@ def retrieve(
         engine.offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,
-        recall,
-        within,
+        settings.within,
     )
 
 
 def _distance(
-    encode: Callable[[], Embeddings], entities: GroupedEntities | None, encoder: Encoder, mention: Ids, entity: Ids
+    encode: Callable[[], Vectors], entities: GroupedEntities | None, encoder: Encoder, mention: Ids, entity: Ids
 ) -> Floats:
     assert entities is not None  # otherwise there is no entity to ask for
     return engine.pair_dissimilarity(encode(), entities.whole, mention, entity, metric=encoder.metric)

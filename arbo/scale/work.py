@@ -17,12 +17,10 @@ from arbo.encoders.pooling import Pooling
 from arbo.engine import (
     Floats,
     Ids,
-    Index,
     Limit,
     Metric,
     Neighbors,
     Progress,
-    Vectors,
 )
 from arbo.errors import UsageError
 from arbo.files import PathLike, discard, real
@@ -83,14 +81,11 @@ class Work:
         within: Limit = None,
         progress: Progress,
     ) -> Iterator[Neighbors]:
-        """Search as `arbo.retrieval.groups.search_all` does, in shards.
-
-        Searches of token vectors are made in this process.
-        """
+        """Search as `arbo.retrieval.groups.search_all` does, in shards."""
         how: Any = {"metric": metric, "within": within}
         grids: list[Grid | Search] = []
         for one in searches:
-            divided = k > 0 and _can_be_divided(one)
+            divided = k > 0 and np.array_equal(one.queries.owner, np.arange(one.queries.n))  # others are refused
             grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
         tasks = [task for grid in grids if isinstance(grid, Grid) for row in grid.tasks for task in row]
         what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
@@ -113,13 +108,6 @@ class Work:
         calls = (task.submitted() for task in todo)
         for _ in progress(completed(pool, calls), len(todo)):
             pass
-
-
-def _can_be_divided(one: Search) -> bool:
-    """Return whether the search is exact, and that of one vector for each query; others are refused elsewhere."""
-    queries, things, _ = one
-    is_vectors = isinstance(queries, Vectors) and isinstance(things, (Vectors, Index))
-    return is_vectors and np.array_equal(queries.owner, np.arange(queries.n))
 
 
 @contextmanager

@@ -163,7 +163,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         slices = range(0, len(texts), _TEXTS)
         for start in announce("reading texts")(slices, len(slices)):
             read = self.token_rows(texts[start : start + _TEXTS])
-            vectors = torch.from_numpy(self.transformer.embed([row for row, _ in read], "tokens"))
+            vectors = torch.from_numpy(self.transformer.embed([row for row, _ in read], None))
             begin = np.cumsum([0, *(len(row.ids) for row, _ in read)]).tolist()
             for (row, offsets), first in zip(read, begin[:-1], strict=True):
                 yield vectors[first + row.begin : first + row.end].to(self.tower.model.device), offsets

@@ -8,7 +8,7 @@ from arbo.engine import Metric
 from arbo.progress import Announce, on_screen
 from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
-PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
+PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean"]
 RerankingPresetName = Literal["arboel", "pel"]
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]

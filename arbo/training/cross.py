@@ -112,7 +112,7 @@ class PairReader:
 
     def encode(self, batch: PairBatch) -> Tensor:
         """Score the pairs of a batch, reading pairs of similar length together; (mentions, 1 + k)."""
-        values = self.encoder.tower.encode_apart(batch.rows, self.encoder.config.pooling)[:, 0, 0]
+        values = self.encoder.tower.encode_apart(batch.rows, self.encoder.config.pooling)[:, 0]
         mention, place = (torch.from_numpy(array).to(values.device) for array in (batch.mention, batch.place))
         retrieval = torch.from_numpy(batch.retrieval).to(values)
         return retrieval.index_put((mention, place), values, accumulate=True)

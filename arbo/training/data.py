@@ -11,7 +11,7 @@ from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.data.tables import labels_in
 from arbo.encoders.dual import DualEncoder
-from arbo.engine import Bools, Embeddings, Ids, Metric, Vectors, ranges
+from arbo.engine import Bools, Ids, Metric, Vectors, ranges
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.training.config import LoopConfig
@@ -145,8 +145,8 @@ class Snapshot:
     Its nodes are numbered from 0: first the entity texts (the names of each entity, or one text), then the mentions.
     """
 
-    entities: Embeddings  # pair ``i`` is entity text ``i``
-    mentions: Embeddings
+    entities: Vectors  # pair ``i`` is entity text ``i``
+    mentions: Vectors
     gold: Ids  # (mentions,) the gold entity of each mention, or a larger number for a cluster without one, or -1
     metric: Metric
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import Tower, joined, packs
+from arbo.encoders.tower import Tower, packs
 from arbo.errors import UsageError
 
 
@@ -55,7 +55,7 @@ def in_worst_direction(
         return encoded(part, seed, lambda summed: summed + step[part, None, None] * gradient.sign())
 
     batches = packs([len(row.ids) for row in rows], tower.tokens_a_batch)
-    return joined([moved(part, next(seeds)) for part in batches])
+    return torch.cat([moved(part, next(seeds)) for part in batches])
 
 
 @contextmanager

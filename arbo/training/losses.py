@@ -106,6 +106,15 @@ def comparable(vectors: Tensor, metric: Metric) -> Tensor:
     return normalize(vectors, dim=-1) if metric == "cosine" else vectors
 
 
+def similarities(mention: Tensor, node: Tensor) -> Tensor:
+    """Return the inner products of mentions with their nodes, (mentions, dim) and (mentions, nodes, dim), in float32.
+
+    Autocast would round them too coarsely for a loss; so would TF32, which torch disables by default.
+    """
+    with torch.autocast(mention.device.type, enabled=False):
+        return torch.einsum("md,mnd->mn", mention.float(), node.float())
+
+
 def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
     """Return the loss of a configuration; it takes unscaled similarities."""
     loss, scale = LOSSES[config.loss], config.scale_of(metric)
@@ -125,23 +134,3 @@ LOSSES: Mapping[LossName, Callable[..., Tensor]] = {
     "proxy": proxy_loss,
     "bce": binary_cross_entropy,
 }
-
-
-def sum_of_max(query_tokens: Tensor, query_mask: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
-    """Score queries against nodes: the sum over query tokens of the largest inner product with a token of the node.
-
-    This is the score of `clustering.late_interaction` with gradients, in float32, whatever the precision of the tokens
-    (equation 6 of Cai et al. 2023). For texts of one vector the sum is the inner product. Tokens outside the masks,
-    such as padding, do not count and get no gradient; equally near tokens share the gradient of a maximum. A text
-    without tokens has the score 0. The inner products of all tokens of a pair are in memory at once.
-
-    Tokens have the shape (..., tokens, dim), masks the shape (..., tokens). The leading dimensions of queries and nodes
-    are broadcast: queries (mentions, 1, tokens, dim) and nodes (mentions, nodes, tokens, dim) give (mentions, nodes).
-    """
-    # Autocast would round the products too coarsely for a loss; so would TF32, which torch disables by default.
-    with torch.autocast(query_tokens.device.type, enabled=False):
-        products = torch.einsum("...qd,...td->...qt", query_tokens.float(), tokens.float())
-    counts = mask.bool()
-    best = products.masked_fill(~counts.unsqueeze(-2), -torch.inf).amax(dim=-1)
-    is_summed = query_mask.bool() & counts.any(dim=-1, keepdim=True)
-    return torch.where(is_summed, best, 0.0).sum(dim=-1)

@@ -219,7 +219,7 @@ def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, poolin
     ``name`` (...) has the indices of names; for -1, no name, the vector is that of the first name.
     """
     distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
-    vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
+    vectors = tower.encode_apart(texts.spell(distinct), pooling)
     return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]
 
 
@@ -293,16 +293,14 @@ def train_self_alignment(
 
     Raises:
         DataError: no entity has two names, or all names are of one entity.
-        UsageError: the encoder has two towers, the entity view ``whole``, or the pooling ``tokens``.
+        UsageError: the encoder has two towers, or the entity view ``whole``.
     """
     check_start(out, kb)
     config = config or SelfAlignmentConfig()
     if not encoder.shared:
         raise UsageError("the encoder has a separate tower for mentions; start from an encoder with one tower for both")
-    if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
-        raise UsageError(
-            "self-alignment needs one vector per name; choose entity_view 'names' and a pooling other than 'tokens'"
-        )
+    if encoder.config.entity_view != "names":
+        raise UsageError("self-alignment needs one vector per name; choose entity_view 'names'")
     data = Contrasts.of_names(kb)
     start = replace(encoder, config=replace(encoder.config, entity_threshold=None, mention_threshold=None), cache=None)
     with training(out, job_of({}, kb, config, encoder=encoder.settings), config, options) as workplace:
@@ -333,9 +331,12 @@ def attentive_reader(model: LabelAttention, data: Contrasts) -> Callable[[Ids], 
 
 def _tokens(tower: Tower, rows: list[TokenRow]) -> tuple[Tensor, Tensor]:
     """Encode the tokens of texts, (texts, tokens, dim), and return which of them exist."""
-    vectors = tower.encode_apart(rows, "tokens")
-    length = torch.tensor([row.end - row.begin for row in rows], device=vectors.device)
-    tokens = pad_sequence([text[row.begin : row.end] for text, row in zip(vectors, rows, strict=True)], True)
+    vectors: dict[int, Tensor] = {}
+    for batch in tower.batches(rows):
+        encoded = tower.encode([rows[i] for i in batch], None)
+        vectors |= {i: text[rows[i].begin : rows[i].end] for i, text in zip(batch, encoded, strict=True)}
+    tokens = pad_sequence([vectors[i] for i in range(len(rows))], True)
+    length = torch.tensor([row.end - row.begin for row in rows], device=tokens.device)
     return tokens, torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
 
 

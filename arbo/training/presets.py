@@ -61,10 +61,9 @@ PRESETS: Mapping[PresetName, Preset] = {
     ),
     "amh-dual": Preset(_AMH, EncoderConfig.in_context(**_MARKED)),
     "amh-mean": Preset(_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
-    "amh-som": Preset(_AMH, EncoderConfig.in_context(pooling="tokens", **_MARKED)),
 }
 """ArboEL (with the arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores
-DUAL, Pooling Mean and SOM (equations 4 to 6)."""
+DUAL and Pooling Mean (equations 4 and 5)."""
 
 RERANKING_PRESETS: Mapping[RerankingPresetName, config.RerankingConfig] = {
     "arboel": config.RerankingConfig(),

@@ -59,7 +59,7 @@ def _loss(model: arbo.DualEncoder, spell: dict[str, Any], items: Sequence[Item])
     names = sorted({name for item in items for name in (item.name, *item.candidates)})
     row_of = {name: row for row, name in enumerate(names)}
     with torch.autocast(model.entity_tower.model.device.type, torch.bfloat16):
-        found = model.entity_tower.encode_apart([spell[name] for name in names], model.config.pooling)[:, 0]
+        found = model.entity_tower.encode_apart([spell[name] for name in names], model.config.pooling)
     vectors = normalize(found.float(), dim=1)
     losses = []
     for item in items:

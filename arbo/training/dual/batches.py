@@ -9,18 +9,16 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from arbo.data.codes import codes_of
 from arbo.encoders.dual import DualEncoder, Texts
-from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Bools, Ids, Metric
 from arbo.training.data import TrainingSet
 from arbo.training.dual.objective import Pairs
 from arbo.training.fgsm import in_worst_direction
-from arbo.training.losses import comparable, sum_of_max
+from arbo.training.losses import comparable, similarities
 
 
 class Text(NamedTuple):
@@ -35,7 +33,6 @@ class Batch:
     """Mentions and the nodes to compare them with, as indices of the distinct texts of both."""
 
     texts: list[Text]  # the shortest first, so that taking every n-th text divides the work evenly
-    mask: Bools  # (texts, tokens) which token vectors each text has, up to the longest; one column after pooling
     mention: Ids  # (mentions,) the text of each mention
     node: Ids  # (mentions, nodes) the text of each node, the positive's first; 0 for none
     exists: Bools  # (mentions, nodes) which nodes to compare with
@@ -85,9 +82,7 @@ class Reader:
         node[is_entity] = rank[len(read) + entity_place]
         exists = nodes >= 0
         exists[:, 1:] &= (node[:, 1:] != node[:, :1]) & (node[:, 1:] != mention[:, None])
-        count = np.array([n_vectors(texts[i].row, self.encoder.config.pooling) for i in order])
-        mask = np.arange(count.max(initial=1)) < count[:, None]
-        return Batch([texts[i] for i in order], mask, mention, node, exists)
+        return Batch([texts[i] for i in order], mention, node, exists)
 
     def _key(self, text: Text) -> Hashable:
         """Return the values that a text's vector depends on; only the pooling ``mention`` uses its position."""
@@ -95,13 +90,12 @@ class Reader:
         return text.tower, tuple(ids), tuple(place) if self.encoder.config.pooling == "mention" else None
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
-        """Encode some texts of a batch, those of similar length together; (texts, tokens, dim), padded with zeros."""
-        texts, width = batch.texts[part], batch.mask.shape[1]
+        """Encode some texts of a batch, those of similar length together; (texts, dim)."""
+        texts = batch.texts[part]
         places: list[int] = []
         parts = []
         for tower, rows in _by_tower(texts):
-            encoded = tower.encode_apart([texts[i].row for i in rows], self.encoder.config.pooling)
-            parts.append(pad(encoded, (0, 0, 0, width - encoded.shape[1])))
+            parts.append(tower.encode_apart([texts[i].row for i in rows], self.encoder.config.pooling))
             places += rows
         vectors = torch.cat(parts)
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
@@ -110,11 +104,9 @@ class Reader:
         """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
-            torch.from_numpy(array[rows]).to(vectors.device)
-            for array in (batch.mention[:, None], batch.node, batch.exists)
+            torch.from_numpy(array[rows]).to(vectors.device) for array in (batch.mention, batch.node, batch.exists)
         )
-        mask = torch.from_numpy(batch.mask).to(vectors.device)
-        return Pairs(vectors[query], mask[query], vectors[compared], mask[compared], compared, exists)
+        return Pairs(vectors[query], vectors[compared], compared, exists)
 
 
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
@@ -131,18 +123,16 @@ def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float
     nodes, seeds = torch.zeros_like(pairs.node), count(seed)
     for tower, rows in _by_tower(texts):
         at, column = (torch.from_numpy(array[order[rows]]).to(nodes.device) for array in (mention, place))
-        similarity = partial(_similarity, pairs, at, column, metric)
+        similarity = partial(_similarity, pairs.mention[at].detach(), metric)
         step = epsilon * torch.where(column == 0, -1.0, 1.0)
         copies = in_worst_direction(tower, [texts[j].row for j in rows], pooling, similarity, step, seeds)
-        nodes[at, column, : copies.shape[1]] = comparable(copies, metric)
+        nodes[at, column] = comparable(copies, metric)
     return nodes
 
 
-def _similarity(pairs: Pairs, at: Tensor, column: Tensor, metric: Metric, vectors: Tensor, part: slice) -> Tensor:
-    """Compare the vectors of some nodes with their mentions, through which no gradient flows; (nodes,)."""
-    mention, mask = at[part], pairs.node_mask[at[part], column[part], : vectors.shape[1]]
-    anchor = pairs.mention[mention, 0].detach()
-    return sum_of_max(anchor, pairs.mention_mask[mention, 0], comparable(vectors, metric), mask)
+def _similarity(mention: Tensor, metric: Metric, vectors: Tensor, part: slice) -> Tensor:
+    """Compare the vectors of some nodes with their mentions; (nodes,)."""
+    return similarities(mention[part], comparable(vectors, metric)[:, None])[:, 0]
 
 
 def _by_tower(texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:

@@ -7,26 +7,21 @@ from torch import Tensor
 
 from arbo.engine import Metric
 from arbo.training.config import TrainingConfig
-from arbo.training.losses import comparable, loss_of, sum_of_max
+from arbo.training.losses import comparable, loss_of, similarities
 
 
 class Pairs(NamedTuple):
-    """Mentions and the nodes to compare them with, as token vectors from `comparable`; a pooled text has one vector.
+    """Mentions and the nodes to compare them with, as vectors from `comparable`."""
 
-    Token vectors are padded; the masks say which of them exist.
-    """
-
-    mention: Tensor  # (mentions, 1, tokens, dim)
-    mention_mask: Tensor  # (mentions, 1, tokens)
-    node: Tensor  # (mentions, 1 + negatives, tokens, dim), the positive's first
-    node_mask: Tensor  # (mentions, 1 + negatives, tokens)
+    mention: Tensor  # (mentions, dim)
+    node: Tensor  # (mentions, 1 + negatives, dim), the positive's first
     text: Tensor  # (mentions, 1 + negatives) the text of each node, as an index in the batch
     exists: Tensor  # (mentions, 1 + negatives) which nodes to compare with
 
     @property
     def scores(self) -> Tensor:
-        """The similarity of each mention to each of its nodes, see `sum_of_max`; (mentions, 1 + negatives)."""
-        return sum_of_max(self.mention, self.mention_mask, self.node, self.node_mask)
+        """The similarity of each mention to each of its nodes; (mentions, 1 + negatives)."""
+        return similarities(self.mention, self.node)
 
 
 def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
@@ -38,15 +33,15 @@ def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
     with torch.no_grad():
         columns, exists = hardest(pairs.scores, pairs.exists, n_hard, n - n_hard)
     at = torch.arange(len(columns), device=columns.device)[:, None], columns
-    return pairs._replace(node=pairs.node[at], node_mask=pairs.node_mask[at], text=pairs.text[at], exists=exists)
+    return pairs._replace(node=pairs.node[at], text=pairs.text[at], exists=exists)
 
 
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
     """Return the loss of each mention, after mixup of the negatives if configured; (mentions,)."""
     if config.mixup is not None:
         share = config.mixup * positive_share(config.scale_of(metric) * pairs.scores, pairs.exists)
-        mixed, mask = mixed_up(pairs.node, pairs.node_mask, share, gradient=config.mixup_gradient)
-        pairs = pairs._replace(node=comparable(mixed, metric), node_mask=mask)
+        mixed = mixed_up(pairs.node, share, gradient=config.mixup_gradient)
+        pairs = pairs._replace(node=comparable(mixed, metric))
     return loss_of(config, metric)(pairs.scores, pairs.exists)
 
 
@@ -78,19 +73,13 @@ def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
 
-def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
-    """Add a share of the positive to each negative, ``share V_0 + V_i``; return vectors and mask.
+def mixed_up(node: Tensor, share: Tensor, *, gradient: bool = True) -> Tensor:
+    """Add a share of the positive to each negative, ``share V_0 + V_i``, a sum and not an average.
 
-    Equation 10 of the adaptive-mixup paper. ``node`` has the shape (mentions, 1 + negatives, tokens, dim), with the
-    positive first; ``mask`` has the same shape without dim. ``share``, (mentions,), is alpha W in the paper. This is a
-    sum, not an average.
-
-    Where the paper is silent: gradients flow through the share and the positive's vector too, unless ``gradient`` is
-    False. Texts with several token vectors are mixed token by token, the first with the first; beyond the shorter text,
-    the longer negative is unchanged, or the longer positive's share stands alone.
+    Equation 10 of the adaptive-mixup paper. ``node`` has the shape (mentions, 1 + negatives, dim), with the positive
+    first; ``share``, (mentions,), is alpha W in the paper. Where the paper is silent: gradients flow through the share
+    and the positive's vector too, unless ``gradient`` is False.
     """
-    node = node * mask.unsqueeze(-1)
     positive, negatives = node[:, :1], node[:, 1:]
-    added = share[:, None, None, None] * positive
-    mixed = (added if gradient else added.detach()) + negatives
-    return torch.cat([positive, mixed], dim=1), torch.cat([mask[:, :1], mask[:, :1] | mask[:, 1:]], dim=1)
+    added = share[:, None, None] * positive
+    return torch.cat([positive, (added if gradient else added.detach()) + negatives], dim=1)

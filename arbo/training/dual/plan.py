@@ -32,7 +32,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.engine import Bools, Embeddings, Ids, nearest
+from arbo.engine import Bools, Ids, Vectors, nearest
 from arbo.retrieval.gpu import best_scanner
 from arbo.training.config import TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
@@ -90,8 +90,7 @@ class Plan(NamedTuple):
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
     """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
 
-    The search covers the mention's domain. It is exact for pooled vectors; for token vectors a first stage proposes the
-    neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text.
+    The search covers the mention's domain. The first ``n_entities`` columns are entities, each as its nearest text.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)
@@ -155,7 +154,7 @@ def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
 
 
 def _nearest_allowed(
-    snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
+    snapshot: Snapshot, mentions: Ids, embeddings: Vectors, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
 ) -> Ids:
     """Find the nearest allowed nodes, widening the search until there are enough; (mentions, n), padded with -1."""
     nodes = np.full((len(mentions), n), -1)

@@ -197,9 +197,8 @@ def train(
         ArboError: there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the negatives are ``in-batch`` and a batch has one mention; the device
-            does not support the precision; the encoder has the pooling
-            ``tokens``, but the positives are not ``entity``, or its inputs cannot be perturbed for ``fgsm``; or
-            there is no knowledge base, but the settings need one, or the encoder has two towers.
+            does not support the precision; the encoder's inputs cannot be perturbed for ``fgsm``; or there is no
+            knowledge base, but the settings need one, or the encoder has two towers.
     """
     kb = KnowledgeBase() if kb is None else kb
     check_start(out, kb)
@@ -210,12 +209,6 @@ def train(
     if config.negatives in ("in-batch", "in-batch-hard", "in-batch-mixed") and config.batch_size == 1:
         wrong = f"with negatives {config.negatives!r}, a batch of one mention has none"
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
-    if encoder.config.pooling == "tokens" and config.positives != "entity":
-        advice = "choose positives 'entity', or another pooling" if has_kb else "choose another pooling"
-        raise UsageError(
-            f"positives {config.positives!r} need one vector per mention, but the pooling 'tokens' gives one per "
-            f"token; {advice}"
-        )
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
@@ -266,7 +259,7 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
 def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
     """Return recall@k if there is a knowledge base, and the best scores of the mentions' clusters over all thresholds.
 
-    The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes them.
+    The neighbours are those that linking finds.
     """
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]
