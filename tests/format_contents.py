@@ -22,12 +22,6 @@ _TEXT = r"""
   12:1 0-6,9-16 Disease D1
   12:2 23-26 Disease -
 1 relations of passages left out
-# documents blink
-K 'the painter Klee died .'
-  K:12-16 12-16 None 34398
-docs:2 'Klee died .' w
-    n = 1
-  docs:2:0-4 0-4 None w/12
 # documents brat
 d 'Left and right kidney. Flu.'
   d:T1 0-4,15-21 UBERON UBERON:0004538 + C0227613
@@ -119,11 +113,6 @@ P1 'Ann Droid Ann Droid is a robot . She likes robots' lego
   M2 10-19 LOW_OVERLAP P2 {'note': 1}
 P3 'Card A card .' yugioh
   M3 7-11 None - {'note': 1}
-# entities blink
-34398 'Paul Klee'
-    () 'Paul Klee was an artist'
-12 'Muralto'
-    entity = 'M'
 # entities csv
 D1 'flu; it'
     ('a', '"b" c') None

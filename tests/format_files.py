@@ -84,8 +84,6 @@ DROID = {
     "mention_id": "M1", "context_document_id": "P1", "corpus": "lego", "start_index": 6, "end_index": 6,
     "text": "robot", "label_document_id": "P2", "category": "LOW_OVERLAP", "note": 1,
 }  # fmt: skip
-KLEE = {"context_left": "the painter", "mention": "Klee", "context_right": "died .", "label_id": 34398, "id": "K"}
-PAUL = {"title": "Paul Klee", "text": " Paul Klee was an artist ", "idx": "https://en.wikipedia.org/wiki?curid=34398"}
 KIDNEY = {
     "id": "d1",
     "text": "Left and right kidney.\r\nFlu \U0001f98a (WD)\u2028",
@@ -105,9 +103,6 @@ ENTITY = {
 DOCUMENTS: dict[str, Files] = {
     "bioc": {"docs.json": f'{{"documents": [{json.dumps(BIOC)},%%]}}'},
     "bioc xml": {"docs.xml": BIOC_XML},
-    "blink": {
-        "docs.jsonl": rows(KLEE, {**KLEE, "context_left": "", "label_id": 12, "world": "w", "id": None, "n": 1}, "%%")
-    },
     "brat": {
         "d.ann": rows(
             "T1\tUBERON 0 4;15 21\tLeft kidney", "N1\tReference T1 UBERON:0004538\tleft kidney", "@@",
@@ -265,7 +260,6 @@ def umls_definition(cui: str, aui: str, text: str, suppress: str = "N") -> str:
 
 
 ENTITIES: dict[str, Files] = {
-    "blink": {"kb.jsonl": rows(PAUL, "%%", {**PAUL, "title": "Muralto", "idx": " 12 ", "text": None, "entity": "M"})},
     "csv": {"kb.csv": rows("ID;Name;Aliases;Parents", 'D1;"flu; it";a | "b" c;D0|D9', "%%", 'D2;"a ""cold""";;')},
     "jsonl": {"kb.jsonl": rows(ENTITY, "%%", {"id": "D2", "name": "cold", "definition": None})},
     "medic": {"kb.txt": rows("D1|12|C3||flu|grippe||influenza", "%%", "", "C4||cold")},

@@ -217,8 +217,8 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
     }
     assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet"}
     for function, known in (
-        (read_documents, "bioc, blink, brat, .*, zeshel"),
-        (read_knowledge_base, "blink, csv, .*, zeshel"),
+        (read_documents, "bioc, brat, .*, zeshel"),
+        (read_knowledge_base, "csv, .*, zeshel"),
         (lambda _, name: writer(name), "csv, tsv, .*, clusters"),
     ):
         with pytest.raises(UsageError, match=f"unknown format 'xml'; known: {known}"):
@@ -229,7 +229,7 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted({*ENTITIES} - {"umls", "skos", "skos xml"}))
 def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, name: str, given: str) -> None:
     path = save(tmp_path, name, {"kb": next(iter(ENTITIES[name].values()))})
-    if given == name or (given, name) == ("blink", "zeshel"):  # BLINK reads the pages of ZeShEL as they are
+    if given == name:
         assert len(read("entities", path, given)) == 2
         return
     words = r"no entities in the format .*--kb-format|no \[Term\]|no list `graphs`|not JSON|not RDF|give the folder "

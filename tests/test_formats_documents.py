@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from format_files import BIOC, DROID, KLEE, PERRY, PUBANNOTATION, annotation, rows, tabs
+from format_files import BIOC, DROID, PERRY, PUBANNOTATION, annotation, rows, tabs
 from test_formats import check_fault, check_value
 
 
@@ -19,11 +19,6 @@ def perry(**changes: Any) -> str:
 
 def droid(**changes: Any) -> str:
     made = {**DROID, "mention_id": "M9", **changes}
-    return json.dumps({key: value for key, value in made.items() if value != "absent"})
-
-
-def klee(**changes: Any) -> str:
-    made = {**KLEE, "id": None, **changes}
     return json.dumps({key: value for key, value in made.items() if value != "absent"})
 
 
@@ -120,27 +115,6 @@ VALUES: list[tuple[str, str, str]] = [
      "4 mentions that begin with an I- tag / 2 nested mentions ignored"),
     ("hipe", tabs("a O O _ NoSpaceAfter|LED0.00", "b O O _ _")[:-1], r"d1 'Dr. Klee in Wien\nl. ab'"),
     ("hipe", tabs("#document_id=d3", "#\tO\tO\t_\t_", "a _ O _ _")[:-1], "d3 '# a'"),
-    *(("blink", klee(context_left=left, mention=name, context_right=right), added) for left, name, right, added in (
-        ("a", "b", "c", "docs:3 'a b c' / docs:3:2-3 2-3 None 34398"),
-        ("a ", "b", " c", "docs:3 'a b c' / docs:3:2-3 2-3 None 34398"),
-        ("a\n", "b", "\u2003c", r"docs:3 'a\nb\u2003c' / docs:3:2-3 2-3 None 34398"),
-        ("a", " b ", "c", "docs:3 'a b c' / docs:3:1-4 1-4 None 34398"),
-        ("", "b", "", "docs:3 'b' / docs:3:0-1 0-1 None 34398"),
-        ("(", "b", ")", "docs:3 '( b )' / docs:3:2-3 2-3 None 34398"),
-    )),
-    *(("blink", klee(context_left="", **changes), added) for changes, added in (
-        ({"label_id": 0}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None 0"),
-        ({"label_id": "Q7"}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None Q7"),
-        ({"label_id": "E0690454", "world": "lego"}, "docs:3 'Klee died .' lego / docs:3:0-4 0-4 None E0690454"),
-        ({"label_id": 13, "world": "lego"}, "docs:3 'Klee died .' lego / docs:3:0-4 0-4 None lego/13"),
-        ({"label_id": 12, "world": None}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None 12"),
-        ({"label_id": -1, "world": "lego"}, "docs:3 'Klee died .' lego / docs:3:0-4 0-4 None -"),
-        ({"label_id": "-1"}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None -"),
-        ({"label_id": "absent"}, "docs:3 'Klee died .' / docs:3:0-4 0-4 None -"),
-        ({"id": 7, "query_id": "E"}, "7 'Klee died .' / 7:0-4 0-4 None 34398"),
-        ({"mention_id": "M", "query_id": "E"}, "M 'Klee died .' / M:0-4 0-4 None 34398"),
-        ({"query_id": "E"}, "E 'Klee died .' / E:0-4 0-4 None 34398"),
-    )),
     ("zeshel",
      droid(context_document_id="P2", start_index=2, end_index=3, text="pirate sails", label_document_id="absent"),
      "P2 'Pirate A pirate  sails .' lego / M9 9-22 LOW_OVERLAP - {'note': 1}"),
@@ -271,16 +245,6 @@ FAULTS: list[tuple[Any, ...]] = [
         ({"corpus": "../mentions/test"}, "has no file for the world '../mentions/test'"),
         ({"corpus": "yugioh"}, r"'M9': .*yugioh\.json has no document 'P1'"),
         ({"context_document_id": "P9"}, r"lego\.json has no document 'P9'"),
-    )),
-    *(("blink", "document", piece, words) for piece, words in (
-        (klee(mention=" "), "'docs:3': the mention is empty"),
-        (klee(context_right="absent", id="x"), "'x': a mention needs the key 'context_right'"),
-        (klee(context_left=None), "'context_left' of a mention must be a string"),
-        (klee(label_id=True), "'label_id' of a mention must be a string or a whole number, not true"),
-        (klee(id=""), "the mention id is empty|the document id is empty"),
-        (klee(id="K", context_left="other"), r"'K': this id is already taken, with different content \(.*line 1\)"),
-        (klee(context_left="a\0b"), "NUL"),
-        ("7", "a mention must be a JSON object, not a number"),
     )),
     *(("bioc", "document", piece, f"docs.json, document 2, '9': .*{words}") for piece, words in (
         (bioc(**CONTEXT), "the offset 2 after a text that ends at 3"),

@@ -12,7 +12,6 @@ from format_files import (
     ENTITIES,
     IN_OWL,
     ORGAN,
-    PAUL,
     RDF,
     ROBOT,
     TURTLE,
@@ -30,11 +29,6 @@ import arbo
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.formats.skos import read_entities as read_skos
 from arbo.formats.umls import ST21PV, read_entities as read_umls
-
-
-def paul(**changes: Any) -> str:
-    made = {**PAUL, **changes}
-    return json.dumps({key: value for key, value in made.items() if value != "absent"})
 
 
 def page(title: str, text: str) -> str:
@@ -64,10 +58,6 @@ VALUES: list[tuple[str, str, str]] = [
      "2 alternative ids ignored, since they are another entity's own id"),
     ("medic", "D9|C0000009||flu\nC7||cold\nD9|C0000009||grippe\nD9|C0000009||flu",
      "D9 'flu' / ('grippe',) None / () ('C0000009', 'MESH:D9', 'UMLS:C0000009') () / C7 'cold' / () ('MESH:C7',) ()"),
-    ("blink", paul(idx=None, world="lego"), "lego/1 'Paul Klee' lego / () 'Paul Klee was an artist'"),
-    ("blink", paul(idx="absent"), "1 'Paul Klee' / () 'Paul Klee was an artist'"),
-    ("blink", paul(kb_idx="E12", entity_id=7, id=None, idx=" 5 ", document_id="P1", world="lego"),
-     "5 'Paul Klee' lego / () 'Paul Klee was an artist' / () ('P1', '7', 'E12') ()"),
     *(("zeshel", page(title, text), added) for title, text, added in (
         ("Klee", "Klee Klee was", "P9 'Klee' lego / () 'Klee was' / () ('lego/2',) ()"),
         ("C.W. Jessen", "C . W . Jessen was born", "P9 'C.W. Jessen' lego / () 'was born' / () ('lego/2',) ()"),
@@ -158,12 +148,6 @@ FAULTS: list[tuple[Any, ...]] = [
         ("D2|flu", r"expected id\|alternative ids\|\|name\|synonyms, but the line has no \|\|"),
         ("D2||", "'D2': the entity's name is empty"),
         ("D1||cold", r"'D1': this id is already taken, with different content \(.*, line 1\)"),
-    )),
-    *(("blink", "document", piece, words) for piece, words in (
-        (paul(title="absent"), "an entity needs the key 'title'"),
-        (paul(idx=1.5), "'idx' of an entity must be a string or a whole number, not 1.5"),
-        (paul(idx="curid="), "the entity id is empty"),
-        (paul(text="other"), "'34398': this id is already taken"),
     )),
     ("zeshel", "document", page(" ", ""), "'P9': the entity's name is empty"),
     ("zeshel", "document", json.dumps(ROBOT), "'P1': this id is already taken"),  # the same page as another line

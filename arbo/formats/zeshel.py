@@ -9,7 +9,7 @@ is their world (see `arbo.retrieval.groups`).
 
 The entities are the pages in a world's file, or in all files of the folder `documents`. The file's name is the domain;
 the text, without the title at its beginning, is the definition. `world/line`, with lines counted from 0, is an
-alternative id, which BLINK uses for ZeShEL (see `arbo.formats.blink`).
+alternative id, as BLINK (Wu et al. 2020) refers to entities.
 
 The documents are the pages with a mention in a file of mentions, or in all files of a folder; their texts are in the
 folder `documents` next to the folder of the mentions. `start_index` and `end_index` count words separated by white
