@@ -103,7 +103,7 @@ def _at_the_papers(training: Training) -> Training:
 
 PEL = Trainings(
     "papers_pel",
-    {name: _at_the_papers(own) for name, own in proxy_loss.LOSSES.items() if "FGSM" not in name},
+    {name: _at_the_papers(own) for name, own in proxy_loss.LOSSES.items()},
     recalls,
 )
 NIL = Trainings("papers_nil", {name: _at_the_papers(own) for name, own in proxy_loss.NIL.items()}, proxy_loss.nil)

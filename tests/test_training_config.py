@@ -102,7 +102,6 @@ _MARKED_MENTION = "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
     [
         (PRESETS["arboel"].training, "arborescence knn arborescence 3e-05 0.1 5 128 adam 1.0 10"),
         (PRESETS["pel"].training, "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 64"),
-        (PRESETS["pel-fgsm"].training, "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 32"),
         (PRESETS["amh-dual"].training, "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),
         (RERANKING_PRESETS["arboel"], "2e-05 0.1 5 2 adam 1.0"),
         (RERANKING_PRESETS["pel"], "2e-05 0.2 5 4 adamw 1.0"),
@@ -123,16 +122,13 @@ def test_the_settings_of_papers(settings: Any, said: str) -> None:
 
 
 def test_the_rest_of_the_presets() -> None:
-    arboel, pel, fgsm, amh = (PRESETS[name] for name in ("arboel", "pel", "pel-fgsm", "amh-dual"))
+    arboel, pel, amh = (PRESETS[name] for name in ("arboel", "pel", "amh-dual"))
     assert arboel.encoder == arbo.EncoderConfig.in_context()
     assert (pel.training.alpha, pel.training.margin, pel.training.hard_share) == (32, 0, 0.5)
     assert (pel.encoder.pooling, pel.encoder.metric, pel.encoder.max_length) == ("mean", "cosine", 128)
     assert pel.encoder.mention == _MARKED_MENTION
     assert pel.encoder.entity == f"[CLS] {CROSS_PRESETS['pel'].entity}"
     assert pel.encoder.entity == "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
-    assert fgsm.encoder == pel.encoder
-    changed = {"regulariser": "fgsm", "n_negatives": 32, "micro_batch": 2}
-    assert fgsm.training == replace(pel.training, epsilon=0.01, adversarial_weight=1.0, **changed)
     assert (amh.training.mixup, amh.encoder.pooling, amh.encoder.metric) == (0.3, "cls", "dot")
     assert PRESETS["amh-mean"] == amh._replace(encoder=replace(amh.encoder, pooling="mean"))
     assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean", attention_threshold=0.05)

@@ -25,8 +25,7 @@ def drawn(seed, metric="dot", mentions=5, nodes=7, dim=4):
     exists = rng.random((mentions, nodes)) < 0.6
     exists[:, 0] = True
     exists[0, 1:] = mentions == 1  # the first of several has no negatives
-    text = torch.tensor(rng.permuted(np.tile(np.arange(nodes), (mentions, 1)), axis=1))
-    return Pairs(vectors(), vectors(nodes), text, torch.tensor(exists))
+    return Pairs(vectors(), vectors(nodes), torch.tensor(exists))
 
 
 @settings(max_examples=60)
@@ -61,10 +60,8 @@ def test_what_is_not_chosen_is_left_behind(mixup):
     for own, expected in zip(*found, strict=True):
         torch.testing.assert_close(own, expected)
     few = chosen(pairs, config)
-    assert few.node.shape[:2] == few.text.shape == few.exists.shape == (5, 5)
-    place = {int(text): i for i, text in enumerate(pairs.text[0])}
-    for text, node in zip(few.text[0], few.node[0], strict=True):
-        assert torch.equal(node, pairs.node[0, place[int(text)]])
+    assert few.node.shape[:2] == few.exists.shape == (5, 5)
+    assert torch.equal(few.node[0], pairs.node[0, columns[0]])
 
 
 def numpy_mixed(share, positive, negative, metric):
@@ -76,7 +73,7 @@ def numpy_mixed(share, positive, negative, metric):
 def numpy_losses(pairs, alpha, scale, metric):
     """BCE over the mixed-up vectors, equations 9 to 11, mention by mention."""
     values = []
-    for query, nodes, _, exists in zip(*(part.numpy() for part in pairs), strict=True):
+    for query, nodes, exists in zip(*(part.numpy() for part in pairs), strict=True):
         positive, negatives = nodes[0], nodes[1:][exists[1:]]
         scores = np.exp(scale * (nodes[exists] @ query))
         loss = np.log1p(np.exp(-scale * (query @ positive)))

@@ -62,13 +62,6 @@ def finder_of(documents: Any, kb: Any, dev: Any = None) -> Any:
     return lambda bert, out: arbo.train_oslat(arbo.LabelAttention.of(bert, READS), documents, kb, out=out, dev=dev)
 
 
-def without_norm(bert: Tower) -> arbo.DualEncoder:
-    other = bert.copy()
-    other.model.embeddings.norm = other.model.embeddings.LayerNorm
-    del other.model.embeddings.LayerNorm
-    return encoder(other)
-
-
 def two_towers(bert: Tower) -> arbo.DualEncoder:
     return encoder(bert).with_two_towers()
 
@@ -79,7 +72,6 @@ def two_towers(bert: Tower) -> arbo.DualEncoder:
         (dual_of(TWO, []), r"needs a knowledge base, not list; read one, .* KnowledgeBase\.of"),
         (names_of([]), "needs a knowledge base, not list"),
         (finder_of(DOCUMENTS, None), "needs a knowledge base, not NoneType"),
-        (dual_of(start=without_norm, regulariser="fgsm"), r"embeddings\.LayerNorm.* BertModel; choose regulariser"),
         (dual_of(negatives="in-batch", batch_size=1), "a batch of one mention has none; choose a larger batch_size"),
         (dual_of(marked((None, None)), KB), r"nothing to train on: no mention \(of 1\) has a gold id; annotate"),
         (dual_of(kb=OTHER), "nothing to train on: no annotated mention"),

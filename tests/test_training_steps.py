@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,7 @@ from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.cross import PairReader, RerankingSet
 from arbo.training.data import TrainingSet
-from arbo.training.dual import batches as dual_batches
-from arbo.training.dual.batches import Reader, adversarial_nodes
-from arbo.training.dual.objective import chosen
-from arbo.training.fgsm import in_worst_direction
+from arbo.training.dual.batches import Reader
 from arbo.training.losses import LOSSES, comparable, loss_of
 from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
 
@@ -49,50 +45,33 @@ def assert_near(found: Any, expected: Any, tolerance: float) -> None:
     assert float((found.double() - expected.double()).norm()) <= tolerance * float(expected.norm())
 
 
-def smooth_sign(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the sign of a gradient, which rounding decides near 0, by something smooth."""
-    monkeypatch.setattr(torch.Tensor, "sign", lambda number: (100 * number).tanh())
-
-
 def dual_loss(it: Any, batch: Any) -> Any:
-    """Add gradients of equation 8 of the proxy paper, one mention and one node at a time, without any padding."""
-    metric, config = it.model.metric, it.config
-    loss, weight = loss_of(config, metric), config.adversarial_weight
+    """Add gradients, one mention and one node at a time, without any padding."""
+    metric = it.model.metric
 
-    def vector(text: Any, change: Any = 0.0) -> tuple[Any, Any]:
-        model, ids = text.tower.model, torch.tensor([text.row.ids])
-        words = model.get_input_embeddings()(ids) + change
-        hidden = model(inputs_embeds=words).last_hidden_state[0]
-        return words, comparable(hidden.mean(0), metric)
+    def vector(text: Any) -> Any:
+        hidden = text.tower.model(torch.tensor([text.row.ids])).last_hidden_state[0]
+        return comparable(hidden.mean(0), metric)
 
     total = torch.zeros(())
     for mention, nodes, exists in zip(batch.mention, batch.node, batch.exists, strict=True):
-        _, anchor = vector(batch.texts[mention])
-        clean, moved = [], []
-        for place, node in enumerate(nodes[exists]):
-            words, read = vector(batch.texts[node])
-            clean.append(anchor @ read)
-            if config.regulariser == "fgsm":
-                (gradient,) = torch.autograd.grad(anchor.detach() @ read, words, retain_graph=True)
-                sign = -gradient.sign() if place == 0 else gradient.sign()
-                moved.append(anchor @ vector(batch.texts[node], config.epsilon * sign)[1])
-        for scores, share in ((clean, 1.0), (moved, weight)):
-            if scores:
-                total = total + share * loss(torch.stack(scores)[None], torch.ones(1, len(scores), dtype=torch.bool))[0]
+        anchor = vector(batch.texts[mention])
+        scores = torch.stack([anchor @ vector(batch.texts[node]) for node in nodes[exists]])[None]
+        total = total + loss_of(it.config, metric)(scores, torch.ones_like(scores, dtype=torch.bool))[0]
     total.backward()
     return float(total.detach())
 
 
-FGSM = {"regulariser": "fgsm", "adversarial_weight": 0.7, "loss": "proxy", "alpha": 4.0}
+PROXY = {"loss": "proxy", "alpha": 4.0}
 PLAIN = {"loss": "cross-entropy", "scale": 0.3}
 
 
 @pytest.mark.parametrize(
     ("settings", "two_towers", "metric", "micro_batch"),
     [
-        (FGSM, False, "cosine", 1),
-        (FGSM, True, "cosine", 2),
-        (FGSM, False, "dot", 10**6),
+        (PROXY, False, "cosine", 1),
+        (PROXY, True, "cosine", 2),
+        (PROXY, False, "dot", 10**6),
         (PLAIN, False, "dot", 3),
         (PLAIN, True, "cosine", 3),
         (PLAIN, False, "cosine", 10**6),
@@ -107,12 +86,11 @@ def test_a_step_of_a_dual_encoder_by_definition(
     metric: Any,
     micro_batch: int,
 ) -> None:
-    smooth_sign(monkeypatch)
     documents, _, kb = sample()
     start = encoder(without_dropout(bert), metric=metric)
     start = start.with_two_towers() if two_towers else start
     changes = {"positives": "entity", "negatives": "in-batch", "micro_batch": micro_batch, **settings}
-    it, batch = trainer_of(start, documents[: 1 if settings is FGSM else 2], kb, tmp_path, **changes)
+    it, batch = trainer_of(start, documents[:2], kb, tmp_path, **changes)
     assert len({len(text.row.ids) for text in batch.texts}) > 2
     loss = it.add_gradients(0, batch, 1.0)
     own = gradients(it)
@@ -122,7 +100,6 @@ def test_a_step_of_a_dual_encoder_by_definition(
 
 
 def test_the_micro_batch_does_not_change_a_step(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    smooth_sign(monkeypatch)
     documents, _, kb = sample()
     steps = []
     for micro_batch in (2, 10**6):
@@ -176,46 +153,6 @@ def test_a_text_of_a_batch_gets_its_gradient_once(
     assert sorted(row for rows in read for row in rows) == sorted(distinct)
     n_parts = min(-(-len(batch.mention) // micro_batch), n_texts)
     assert max(map(len, read)) <= -(-n_texts // n_parts)  # what is in memory at once
-
-
-def test_a_copy_has_the_dropout_with_which_its_direction_was_computed(bert: Tower) -> None:
-    tower = bert.copy()
-    tower.model.train()
-    anchor = torch.randn(2, 64)
-
-    def similarity(vectors: Any, part: slice) -> Any:
-        return (anchor[part] * vectors).sum(1)
-
-    torch.manual_seed(5)
-    clean = tower.encode(ROWS, "mean")
-    still, nearer = (
-        in_worst_direction(tower, ROWS, "mean", similarity, torch.tensor(step), count(5))
-        for step in ([0.0, 0.0], [0.001, -0.001])
-    )
-    assert torch.equal(still, clean)
-    assert (((nearer - clean) * anchor).sum(1) * torch.tensor([1, -1]) > 0).all()
-
-
-def test_only_chosen_negatives_have_copies_and_these_are_those_of_all(
-    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    documents, _, kb = sample()
-    it, batch = trainer_of(encoder(without_dropout(bert)), documents[:2], kb, tmp_path, negatives="in-batch")
-    pairs = it.reader.pairs(batch, it.reader.encode(batch, slice(None)), slice(None))
-    smooth_sign(monkeypatch)
-    nodes = adversarial_nodes(it.reader, batch, pairs, 1e-4, 0)
-    assert not nodes[~pairs.exists].any()
-    few = chosen(pairs, replace(it.config, negatives="in-batch-hard", n_negatives=2))
-    read: list[Any] = []
-    monkeypatch.setattr(
-        dual_batches, "in_worst_direction", lambda *given: (read.extend(given[1]), in_worst_direction(*given))[1]
-    )
-    hard = adversarial_nodes(it.reader, batch, few, 1e-4, 0)
-    assert hard.shape == few.node.shape
-    assert len(read) == few.exists.sum() < pairs.exists.sum()
-    for mention, place in few.exists.nonzero().tolist():
-        (column,) = ((pairs.text[mention] == few.text[mention, place]) & pairs.exists[mention]).nonzero().ravel()
-        torch.testing.assert_close(hard[mention, place], nodes[mention, column])
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -335,7 +272,6 @@ def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, changes: dict[str, Any], n_queries: Any
 ) -> None:
     """Processes average their gradients before they step; one without a query of the batch takes part too."""
-    smooth_sign(monkeypatch)
     documents, _, kb = sample()
     tower = without_dropout(bert)
     losses = []

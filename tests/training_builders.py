@@ -126,8 +126,7 @@ QUICK = TrainingConfig(**_DRAWN, loss="arborescence", scale=20.0, epochs=1, batc
 
 PARTS: dict[str, dict[str, Any]] = {
     "proxy": {"loss": "proxy", "negatives": "mixed"},
-    "all": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3, "regulariser": "fgsm", "micro_batch": 3}
-    | {"precision": "bfloat16"},
+    "all": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3, "micro_batch": 3} | {"precision": "bfloat16"},
 }
 """Of the parts that other papers add, as settings."""
 

@@ -76,7 +76,7 @@ def _preset(text: str) -> Any:
     return options.option("--preset", metavar="PRESET", help=f"Start from the settings of a paper: {text}")
 
 
-_ENCODER_PRESET = "arboel; pel or pel-fgsm, with proxies; amh-dual or amh-mean, with adaptive mixup. [default: none]"
+_ENCODER_PRESET = "arboel; pel, with proxies; amh-dual or amh-mean, with adaptive mixup. [default: none]"
 _TOWERS = (
     "One transformer for mentions and one for entities (needs --kb), or one for both. Two in --encoder stay. [default: "
     "two with --preset and --kb, else as in --encoder]"

@@ -8,12 +8,11 @@ from arbo.engine import Metric
 from arbo.progress import Announce, on_screen
 from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
-PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean"]
+PresetName = Literal["arboel", "pel", "amh-dual", "amh-mean"]
 RerankingPresetName = Literal["arboel", "pel"]
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
-Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "late-exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
 TrainingPrecision = Literal["float32", "bfloat16", "float16"]
@@ -84,7 +83,7 @@ class TrainingConfig(LoopConfig):
     """Training settings of a dual-encoder; `arbo.training.presets` has those of papers.
 
     The defaults are a good start; see "Where to start" in docs/train.md. With a micro-batch smaller than the batch,
-    which saves memory, or with the regulariser ``fgsm``, each text is encoded twice.
+    which saves memory, each text is encoded twice.
     """
 
     positives: PositiveStrategy = "entity"
@@ -109,12 +108,6 @@ class TrainingConfig(LoopConfig):
     """For ``proxy``: factor by which the loss multiplies similarities."""
     margin: NotBelow0 = 0.0
     """For ``proxy``: similarities of positives are pulled above this value, those of negatives below minus it."""
-    regulariser: Regulariser = "none"
-    """Term added to the loss; ``fgsm`` adds the loss of perturbed copies, see `arbo.training.fgsm`."""
-    epsilon: Above0 = 0.01
-    """For ``fgsm``: change of each component of the input embeddings."""
-    adversarial_weight: Above0 = 1.0
-    """For ``fgsm``: weight of the loss of perturbed copies."""
     refresh: Count | None = None
     """Number of steps after which positives and negatives are chosen again; None chooses them once per epoch."""
     best: Selection = "recall@1"

@@ -1,7 +1,6 @@
 """Presets: the settings of papers where they differ from the defaults, which also stand where a paper gives none."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
@@ -31,8 +30,7 @@ _ARBOEL = TrainingConfig(
     learning_rate=3e-5,
 )
 
-# Table 6. 64 negatives are best for MedMentions, but the paper's GPU cannot hold their perturbed copies too. The
-# micro-batch is arbo's own: with 32 mentions, 2,000 texts would be in memory at once.
+# Table 6. The micro-batch is arbo's own: with 32 mentions, 2,000 texts would be in memory at once.
 _PEL = TrainingConfig(
     negatives="mixed",
     n_negatives=64,
@@ -55,15 +53,11 @@ _AMH = TrainingConfig(
 PRESETS: Mapping[PresetName, Preset] = {
     "arboel": Preset(_ARBOEL, EncoderConfig.in_context()),
     "pel": Preset(_PEL, _PEL_READS),
-    "pel-fgsm": Preset(
-        replace(_PEL, n_negatives=32, regulariser="fgsm", epsilon=0.01, adversarial_weight=1.0, micro_batch=2),
-        _PEL_READS,
-    ),
     "amh-dual": Preset(_AMH, EncoderConfig.in_context(**_MARKED)),
     "amh-mean": Preset(_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
 }
-"""ArboEL (with the arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores
-DUAL and Pooling Mean (equations 4 and 5)."""
+"""ArboEL (with the arborescence), the proxy paper without its regulariser, and adaptive mixup with its scores DUAL and
+Pooling Mean (equations 4 and 5)."""
 
 RERANKING_PRESETS: Mapping[RerankingPresetName, config.RerankingConfig] = {
     "arboel": config.RerankingConfig(),

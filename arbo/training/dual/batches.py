@@ -1,9 +1,7 @@
-"""Batches: the distinct texts of mentions and their nodes, the vectors of these texts, and of perturbed copies."""
+"""Batches: the distinct texts of mentions and their nodes, the vectors of these texts."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import count
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -14,11 +12,10 @@ from arbo.data.codes import codes_of
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
-from arbo.engine import Bools, Ids, Metric
+from arbo.engine import Bools, Ids
 from arbo.training.data import TrainingSet
 from arbo.training.dual.objective import Pairs
-from arbo.training.fgsm import in_worst_direction
-from arbo.training.losses import comparable, similarities
+from arbo.training.losses import comparable
 
 
 class Text(NamedTuple):
@@ -106,33 +103,7 @@ class Reader:
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device) for array in (batch.mention, batch.node, batch.exists)
         )
-        return Pairs(vectors[query], vectors[compared], compared, exists)
-
-
-def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
-    """Encode perturbed copies (`arbo.training.fgsm`) of the nodes of some mentions, in the shape of ``pairs.node``.
-
-    They come from `comparable`; missing nodes have zeros. Gradients do not flow to the mentions. ``epsilon`` is the
-    change of each component of an input; ``seed`` seeds dropout.
-    """
-    pooling, metric = reader.encoder.config.pooling, reader.encoder.metric
-    mention, place = np.nonzero(pairs.exists.cpu().numpy())
-    text = pairs.text.cpu().numpy()[mention, place]
-    order = np.argsort(text, kind="stable")  # the shortest first
-    texts = [batch.texts[i] for i in text[order]]
-    nodes, seeds = torch.zeros_like(pairs.node), count(seed)
-    for tower, rows in _by_tower(texts):
-        at, column = (torch.from_numpy(array[order[rows]]).to(nodes.device) for array in (mention, place))
-        similarity = partial(_similarity, pairs.mention[at].detach(), metric)
-        step = epsilon * torch.where(column == 0, -1.0, 1.0)
-        copies = in_worst_direction(tower, [texts[j].row for j in rows], pooling, similarity, step, seeds)
-        nodes[at, column] = comparable(copies, metric)
-    return nodes
-
-
-def _similarity(mention: Tensor, metric: Metric, vectors: Tensor, part: slice) -> Tensor:
-    """Compare the vectors of some nodes with their mentions; (nodes,)."""
-    return similarities(mention[part], comparable(vectors, metric)[:, None])[:, 0]
+        return Pairs(vectors[query], vectors[compared], exists)
 
 
 def _by_tower(texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:

@@ -15,7 +15,6 @@ class Pairs(NamedTuple):
 
     mention: Tensor  # (mentions, dim)
     node: Tensor  # (mentions, 1 + negatives, dim), the positive's first
-    text: Tensor  # (mentions, 1 + negatives) the text of each node, as an index in the batch
     exists: Tensor  # (mentions, 1 + negatives) which nodes to compare with
 
     @property
@@ -33,7 +32,7 @@ def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
     with torch.no_grad():
         columns, exists = hardest(pairs.scores, pairs.exists, n_hard, n - n_hard)
     at = torch.arange(len(columns), device=columns.device)[:, None], columns
-    return pairs._replace(node=pairs.node[at], text=pairs.text[at], exists=exists)
+    return pairs._replace(node=pairs.node[at], exists=exists)
 
 
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:

@@ -23,10 +23,9 @@ from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
-from arbo.training.dual.batches import Batch, Reader, adversarial_nodes
-from arbo.training.dual.objective import Pairs, chosen, mention_losses
+from arbo.training.dual.batches import Batch, Reader
+from arbo.training.dual.objective import chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.fgsm import check_perturbable
 from arbo.training.frame import best_model, check_start, embeddings, training
 from arbo.training.loop import Trainer
 
@@ -75,7 +74,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
         """Sum the losses of some mentions of a batch; this encodes all texts of the batch."""
-        return self._compared(self._pairs(batch, self.prepared(batch, slice(None)), rows))
+        return self._compared(batch, self.prepared(batch, slice(None)), rows)
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
         """Add the gradients of a batch's loss, in which each mention has the weight ``share``, and return the loss.
@@ -86,7 +85,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         propagate that gradient to the weights.
         """
         size = self.config.micro_batch
-        if len(batch) <= size and self.config.regulariser == "none":
+        if len(batch) <= size:
             return super().add_gradients(step, batch, share)
         n_parts = min(math.ceil(len(batch) / size), len(batch.texts))
         parts = [slice(i, None, n_parts) for i in range(n_parts)]
@@ -97,7 +96,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
             vectors[part] = some
         vectors.requires_grad_()
         begins = range(0, len(batch), size)
-        total = sum(self._differentiate(step, batch, vectors, slice(i, i + size), share) for i in begins)
+        total = sum(self._differentiate(batch, vectors, slice(i, i + size), share) for i in begins)
         assert vectors.grad is not None
         for part in parts:
             with self.reducing(is_last=part is parts[-1]):
@@ -110,27 +109,14 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         vectors: Tensor = self.prepared(batch, part)
         return vectors
 
-    def _differentiate(self, step: int, batch: Batch, vectors: Tensor, rows: slice, share: float) -> float:
-        """Add gradients of some mentions' loss to the batch's vectors, and for ``fgsm`` to weights; return the loss."""
-        pairs = self._pairs(batch, vectors, rows)
-        loss = share * self._compared(pairs)
-        if self.config.regulariser == "fgsm":
-            seed = self.dropout_seed(step, rows.start, 1)
-            with self.accelerator.autocast():
-                copies = adversarial_nodes(self.reader, batch, pairs, self.config.epsilon, seed)
-            nodes = copies.detach().requires_grad_()
-            loss = loss + self.config.adversarial_weight * (share * self._compared(pairs._replace(node=nodes)))
+    def _differentiate(self, batch: Batch, vectors: Tensor, rows: slice, share: float) -> float:
+        """Add gradients of some mentions' loss to the batch's vectors; return the loss."""
+        loss = share * self._compared(batch, vectors, rows)
         (loss * self.accelerator.num_processes).backward()
-        if self.config.regulariser == "fgsm":
-            assert nodes.grad is not None
-            with self.reducing(is_last=False):
-                self.accelerator.backward((copies * nodes.grad).sum())
         return float(loss.detach())
 
-    def _pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
-        return chosen(self.reader.pairs(batch, vectors, rows), self.config)
-
-    def _compared(self, pairs: Pairs) -> Tensor:
+    def _compared(self, batch: Batch, vectors: Tensor, rows: slice) -> Tensor:
+        pairs = chosen(self.reader.pairs(batch, vectors, rows), self.config)
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
@@ -197,8 +183,8 @@ def train(
         ArboError: there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the negatives are ``in-batch`` and a batch has one mention; the device
-            does not support the precision; the encoder's inputs cannot be perturbed for ``fgsm``; or there is no
-            knowledge base, but the settings need one, or the encoder has two towers.
+            does not support the precision; or there is no knowledge base, but the settings need one, or the encoder has
+            two towers.
     """
     kb = KnowledgeBase() if kb is None else kb
     check_start(out, kb)
@@ -209,8 +195,6 @@ def train(
     if config.negatives in ("in-batch", "in-batch-hard", "in-batch-mixed") and config.batch_size == 1:
         wrong = f"with negatives {config.negatives!r}, a batch of one mention has none"
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
-    if config.regulariser == "fgsm":
-        check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
     encoder = replace(encoder, learnt=learnt_from(corpora["documents"], encoder.learnt))
     clusters = config.positives != "entity"
