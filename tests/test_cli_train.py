@@ -81,7 +81,6 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     command = ["train", "finder", *docs, *kb, "--encoder", aligned, "--out", model, "--dev", docs[0], "--json"]
     done = run(*command, "--set", "steps=1", "--set", f"@{folder / 'own.json'}", "--set", "max_length=64")
     assert done.code == 0, done.err
-    assert "on the development documents dev_loss " in done.told
     trained = LabelAttention.from_pretrained(model)
     assert trained.head is not None
     config = replace(LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)

@@ -26,7 +26,7 @@ from arbo.encoders.tower import Tower
 from arbo.spans.model import LabelAttention
 from arbo.spans.model_finder import ModelFinder, spans_of
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.oslat import Contrasts, Others, Synonyms
+from arbo.training.contrasts import Contrasts, Synonyms
 
 
 @given(
@@ -41,8 +41,8 @@ def test_negatives_are_others_and_as_many_as_there_are(
     kb = arbo.KnowledgeBase([arbo.Entity(str(i), own[0], aliases=tuple(own[1:])) for i, own in enumerate(sets)])
     synonyms, (names, _) = Synonyms.of(kb), kb.names()
     own = np.unique([i % len(sets) for i in avoided]).astype(int)
-    spellings = [synonyms.spellings(own), synonyms.spellings(own[:1])]
-    drawn = Others.of(synonyms, np.arange(len(kb))).draw(spellings, n, np.random.default_rng(seed))
+    spellings = [synonyms.spelling[synonyms.of_entities(some)] for some in (own, own[:1])]
+    drawn = synonyms.draw_others(np.arange(len(kb)), spellings, n, np.random.default_rng(seed))
     for row, entities in zip(drawn, (own, own[:1]), strict=True):
         negatives = [names[synonyms.place[i]].lower() for i in row[row >= 0]]
         wrong = {name.lower() for entity in entities for name in sets[entity]}
@@ -54,8 +54,8 @@ def test_negatives_are_others_and_as_many_as_there_are(
 def test_an_entity_with_many_names_is_drawn_no_more_often() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("few", "x"), arbo.Entity("many", "a", aliases=tuple("bcdefgh"))])
     synonyms = Synonyms.of(kb)
-    others, rng = Others.of(synonyms, np.arange(2)), np.random.default_rng(0)
-    first = [synonyms.owner[others.draw([np.empty(0, np.int64)], 1, rng)[0, 0]] for _ in range(1000)]
+    rng, none = np.random.default_rng(0), [np.empty(0, np.int64)]
+    first = [synonyms.owner[synonyms.draw_others(np.arange(2), none, 1, rng)[0, 0]] for _ in range(1000)]
     assert 450 < Counter(first)[1] < 550
 
 

@@ -30,11 +30,12 @@ import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
+from arbo.training.contrasts import Contrasts
 from arbo.training.cross import PairReader, RerankingSet
 from arbo.training.data import TrainingSet
 from arbo.training.dual.batches import Reader
 from arbo.training.losses import LOSSES, comparable, loss_of
-from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
+from arbo.training.oslat import SelfAlignmentTrainer
 
 pytestmark = pytest.mark.slow
 

@@ -19,6 +19,7 @@ from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.progress import Announce
 from arbo.spans.config import LabelAttentionConfig
 from arbo.training.config import LoopConfig, OslatTraining, RerankingConfig, RunOptions, TrainingConfig
+from arbo.training.contrasts import Contrasts
 
 torch = pytest.importorskip("torch")
 
@@ -35,7 +36,7 @@ from arbo.training.dual.plan import Plan  # noqa: E402
 from arbo.training.dual.trainer import DualTrainer  # noqa: E402
 from arbo.training.frame import Workplace, accelerator_of  # noqa: E402
 from arbo.training.loop import Trainer  # noqa: E402
-from arbo.training.oslat import Contrasts, OslatTrainer  # noqa: E402
+from arbo.training.oslat import OslatTrainer  # noqa: E402
 
 
 class Sample(NamedTuple):

@@ -204,12 +204,12 @@ def finder(
     --dev dev.txt --kb doid.obo --encoder aligned --out model`.
 
     Training reads the entities of each sentence of DOCS, but not their positions. The model learns where a name occurs
-    in a text, and whether the entity occurs at all. --dev selects the best model and the minimum score of an entity.
+    in a text, and whether the entity occurs at all. --dev sets the minimum score of an entity.
     """
     settings, start = how.of(OSLAT, config.OslatTraining()), _label_attention(training.encoder, how)
     documents, base, more = training.data(docs, kb, dev, how)
     if dev is None:
-        console.warn("without --dev the last model is kept, and find_threshold is not tuned; set it with `arbo find`")
+        console.warn("without --dev, find_threshold is not tuned; set it with `arbo find`")
     expand = expands_abbreviations(how)
     trained = arbo.train_oslat(start, documents, base, config=settings, expand_abbreviations=expand, **more)
     text = (

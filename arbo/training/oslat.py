@@ -1,36 +1,31 @@
 """The trainings of OSLAT: of names, and of label attention with its linking head.
 
-Both contrast names with some of their synonyms, and with names of other entities, which are never names of a correct
-entity, or spelt like one. These negatives are sampled in two steps, an entity and then one of its names, and for all
-names of a batch together, see `Others`.
+Both contrast names with some of their synonyms, and with names of other entities, see `arbo.training.contrasts`.
 
 *Self-alignment* (section 3.1) draws names of one entity together and names of different entities apart. The loss
 compares the output of two further layers, which are discarded after training. Documents are not needed.
 
 *Label attention* (section 3.2): all names of an entity should attend to the same place of a text. The queries on a text
 are a name of an entity in it, some of its synonyms, and names of other entities. The text's vector for the first name
-(`arbo.spans.model`) is drawn towards its vectors for the synonyms, and away from its vectors for the other
-names. So a name learns to attend to its mentions, although only the entities of a text are given, and not their
-positions.
+(`arbo.spans.model`) is drawn towards its vectors for the synonyms, and away from its vectors for the other names. So a
+name learns to attend to its mentions, although only the entities of a text are given, and not their positions.
 
 The *linking head* (section 3.3) learns from the same queries to score the entity of the text above the others, by the
 focal loss; the score of an entity is the highest score of its names. Its gradient stops at the transformer, as
 attention would otherwise no longer find spans. The paper trains the head afterwards; here both are one training.
 """
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from arbo.data import Corpus, KnowledgeBase
-from arbo.data.codes import codes_of
+from arbo.data import KnowledgeBase
 from arbo.data.learnt import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.model_folder import TowerModel
@@ -38,11 +33,12 @@ from arbo.encoders.pooling import Pooling
 from arbo.encoders.pretrained import linear_of
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
-from arbo.engine import Floats, Ids, ranges
-from arbo.errors import DataError, UsageError
+from arbo.engine import Ids
+from arbo.errors import UsageError
 from arbo.spans.model import LabelAttention, entity_in_text, label_attention, name_scores
-from arbo.spans.model_finder import ModelFinder, Pieces
+from arbo.spans.model_finder import ModelFinder
 from arbo.training.config import ContrastiveConfig, OslatTraining, RunOptions, SelfAlignmentConfig
+from arbo.training.contrasts import Contrasts, Synonyms
 from arbo.training.data import PURPOSES, corpora_of, job_of
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
@@ -51,155 +47,6 @@ from arbo.training.losses import comparable, focal_loss, nt_xent
 Model = TypeVar("Model", bound=TowerModel)
 
 EVEN, _SCALE = 0.5, 10.0  # in training the logit of a score, a cosine, is ``_SCALE * (score - EVEN)``
-# Seeds of what a step samples; 0 is the order, see `arbo.training.loop`.
-_POSITIVES, _NEGATIVES = 1, 2
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Synonyms:
-    """The set of names of each entity; names of an entity that differ only in case or white space count as one."""
-
-    place: Ids  # (names,) the index of each name in `KnowledgeBase.names`, ascending; a name is a row of this array
-    spelling: Ids  # (names,) a code for the spelling, the same for names that differ only in case or white space
-    owner: Ids  # (names,) the entity of each name, ascending
-    start: Ids  # (entities + 1,) the names of entity ``e`` are those from ``start[e]`` to ``start[e + 1]``
-
-    @classmethod
-    def of(cls, kb: KnowledgeBase) -> Self:
-        """Take the names of all entities."""
-        names, owner = kb.names()
-        spelling = codes_of(" ".join(name.casefold().split()) for name in names)
-        place = np.sort(np.unique(owner * (len(names) + 1) + spelling, return_index=True)[1])
-        start = np.searchsorted(owner[place], np.arange(len(kb) + 1))
-        return cls(place, spelling[place], owner[place], start)
-
-    @property
-    def size(self) -> Ids:
-        """(entities,) the number of names of each."""
-        return np.diff(self.start)
-
-    def of_entities(self, entities: Ids) -> Ids:
-        """List the names of some entities, as rows of these arrays."""
-        return ranges(self.start[entities], self.size[entities])
-
-    def spellings(self, entities: Ids) -> Ids:
-        """List the codes of the spellings of some entities' names."""
-        return self.spelling[self.of_entities(entities)]
-
-    def draw(self, entity: Ids, n: int, rng: np.random.Generator, first: Ids | None = None) -> Ids:
-        """Sample ``n`` distinct names of each entity, beginning with the name ``first``; (entities, n), or -1."""
-        drawn = np.full((len(entity), n), -1)
-        for row, (begin, size) in enumerate(zip(self.start[entity], self.size[entity], strict=True)):
-            names = begin + rng.permutation(size)
-            if first is not None:
-                names = np.concatenate([first[row : row + 1], names[names != first[row]]])
-            drawn[row, : min(n, size)] = names[:n]
-        return drawn
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Others:
-    """Negatives, sampled in two steps (an entity, then one of its names), so that all entities count equally."""
-
-    name: Ids  # (spellings,) one name for each spelling, so that equal names are sampled once
-    spelling: Ids  # (spellings,)
-    weight: Floats  # (spellings,) the probability of each spelling, up to a constant factor
-
-    @classmethod
-    def of(cls, synonyms: Synonyms, entities: Ids) -> Self:
-        """Take the names of some distinct entities."""
-        size = synonyms.size[entities]
-        names = synonyms.of_entities(entities)
-        spelling, first, row = np.unique(synonyms.spelling[names], return_index=True, return_inverse=True)
-        return cls(names[first], spelling, np.bincount(row, np.repeat(1 / size, size)).astype(np.float32))
-
-    def draw(self, avoided: Sequence[Ids], n: int, rng: np.random.Generator) -> Ids:
-        """Sample distinct names for each anchor, without the spellings that it avoids; (anchors, n), padded with -1.
-
-        One sample serves all anchors, so that a batch encodes little more than ``n`` names: names in the order of
-        exponential times with their weights as rates, which is a sample without replacement.
-        """
-        time = rng.exponential(size=len(self.name)) / self.weight
-        n_drawn = min(len(time), n + max(map(len, avoided), default=0))
-        pool = np.argpartition(time, n_drawn - 1)[:n_drawn] if n_drawn else np.empty(0, np.int64)
-        pool = pool[np.argsort(time[pool])]
-        drawn = np.full((len(avoided), n), -1)
-        for row, spellings in enumerate(avoided):
-            names = self.name[pool[~np.isin(self.spelling[pool], spellings)]][:n]
-            drawn[row, : len(names)] = names
-        return drawn
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Contrasts:
-    """Training data: queries, each with a correct entity, whose names must not be its negatives.
-
-    A query is a name or, with ``texts``, a sentence and an entity in it. The positions of mentions are not used.
-    """
-
-    kb: KnowledgeBase
-    synonyms: Synonyms
-    others: Others  # the names of the entities of all queries
-    entity: Ids  # (all queries,) the row of the correct entity
-    context: Ids  # (all queries,) ascending; the entities of queries with the same context are never negatives
-    name: Ids | None  # (all queries,) the name that a query is; None to sample one
-    texts: tuple[str, ...] = ()  # with texts, the context of a query is its text
-
-    @classmethod
-    def of_names(cls, kb: KnowledgeBase) -> Self:
-        """Take all names of a knowledge base as queries; raise DataError if no query has positives and negatives."""
-        owner = (synonyms := Synonyms.of(kb)).owner
-        others = Others.of(synonyms, np.unique(owner))
-        return cls(kb, synonyms, others, owner, owner, np.arange(len(owner)))._checked("align")
-
-    @classmethod
-    def of_texts(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
-        """Collect the sentences of annotated documents; gold ids without an entity in their domain are left out.
-
-        Raise DataError ("nothing to ``purpose``") if no document has an entity, or no query positives and negatives.
-        """
-        pieces, synonyms = Pieces.of(corpus), Synonyms.of(kb)
-        text, entity = pieces.entities(kb)
-        if not len(text):
-            wrong = f"nothing to {purpose}: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
-            raise DataError(f"{wrong}; check that the ids and the domains match")
-        others = Others.of(synonyms, np.unique(entity))
-        return cls(kb, synonyms, others, entity, text, None, pieces.texts)._checked(purpose)
-
-    def _checked(self, purpose: str) -> Self:
-        n_entities = len(np.unique(self.entity))
-        if not len(self.queries):
-            wrong = f"nothing to {purpose}: no entity (of {n_entities:,}) has two names that differ"
-            raise DataError(f"{wrong}; add aliases to the knowledge base")
-        avoided = (self.avoided(query[None])[0] for query in self.queries)
-        if not any(len(np.setdiff1d(self.others.spelling, spellings)) for spellings in avoided):
-            raise DataError(
-                f"nothing to {purpose}: names need names of other entities as negatives, but there are none (entities: "
-                f"{n_entities:,}); add documents or entities"
-            )
-        return self
-
-    @property
-    def queries(self) -> Ids:
-        """The queries to train on: those whose entity has synonyms."""
-        return np.flatnonzero(self.synonyms.size[self.entity] > 1)
-
-    def sampled(self, queries: Ids, config: ContrastiveConfig, step: int) -> Ids:
-        """Sample names to compare; ``step`` and the seed of ``config`` determine them.
-
-        The shape is (queries, 2 + positives + negatives): the query, a name of its entity (its own if it is one), its
-        positives and its negatives, padded with -1.
-        """
-        rng, other_rng = (np.random.default_rng([config.seed, what, step]) for what in (_POSITIVES, _NEGATIVES))
-        named = None if self.name is None else self.name[queries]
-        names = self.synonyms.draw(self.entity[queries], config.n_positives + 1, rng, named)
-        return np.column_stack([queries, names, self.others.draw(self.avoided(queries), config.n_negatives, other_rng)])
-
-    def avoided(self, queries: Ids) -> list[Ids]:
-        """List, for each query, the spellings that must not be its negatives."""
-        begin, end = (np.searchsorted(self.context, self.context[queries], side) for side in ("left", "right"))
-        bounds = zip(begin, end, strict=True)
-        return [self.synonyms.spellings(np.unique(self.entity[first:last])) for first, last in bounds]
 
 
 def contrastive_losses(vectors: Tensor, batch: Ids, config: ContrastiveConfig) -> Tensor:
@@ -308,27 +155,6 @@ def train_self_alignment(
     return DualEncoder.from_pretrained(workplace.target)
 
 
-def attentive_reader(model: LabelAttention, data: Contrasts) -> Callable[[Ids], Tensor]:
-    """Return the function that reads the texts and names of a batch, with gradients.
-
-    It computes the vector that the text of each query has for each name (`entity_in_text`), and as its last component
-    the score (`name_scores`); (queries, names, dim + 1). No gradient flows from scores to vectors.
-    """
-    tower, pooling, names = model.transformer, model.config.pooling, model.names(data.kb)
-    rows = [row for row, _ in model.token_rows(data.texts)]
-
-    def read(batch: Ids) -> Tensor:
-        text, place = np.unique(data.context[batch[:, 0]], return_inverse=True)
-        tokens, mask = _tokens(tower, [rows[i] for i in text])
-        row = torch.from_numpy(place).to(tokens.device)
-        vectors = read_names(tower, names, data.synonyms, batch[:, 1:], pooling)
-        said = entity_in_text(label_attention(vectors, tokens[row], mask[row]), tokens[row])
-        score = name_scores(model.head, said.detach(), vectors.detach())
-        return torch.cat([said, score[..., None]], dim=-1)
-
-    return read
-
-
 def _tokens(tower: Tower, rows: list[TokenRow]) -> tuple[Tensor, Tensor]:
     """Encode the tokens of texts, (texts, tokens, dim), and return which of them exist."""
     vectors: dict[int, Tensor] = {}
@@ -344,13 +170,28 @@ def _tokens(tower: Tower, rows: list[TokenRow]) -> tuple[Tensor, Tensor]:
 class OslatTrainer(ContrastiveTrainer[LabelAttention]):
     """Trains label attention and its linking head, for `train_oslat`."""
 
-    dev: Contrasts | None
     config: OslatTraining
-    best = "likelihood"
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect texts and names, and return the function that reads them."""
-        return attentive_reader(self.model, self.data)
+        """Collect texts and names, and return the function that reads those of a batch, with gradients.
+
+        It computes the vector that the text of each query has for each name (`entity_in_text`), and as its last
+        component the score (`name_scores`); (queries, names, dim + 1). No gradient flows from scores to vectors.
+        """
+        model, data = self.model, self.data
+        tower, names = model.transformer, model.names(data.kb)
+        rows = [row for row, _ in model.token_rows(data.texts)]
+
+        def read(batch: Ids) -> Tensor:
+            text, place = np.unique(data.context[batch[:, 0]], return_inverse=True)
+            tokens, mask = _tokens(tower, [rows[i] for i in text])
+            row = torch.from_numpy(place).to(tokens.device)
+            vectors = read_names(tower, names, data.synonyms, batch[:, 1:], model.config.pooling)
+            said = entity_in_text(label_attention(vectors, tokens[row], mask[row]), tokens[row])
+            score = name_scores(model.head, said.detach(), vectors.detach())
+            return torch.cat([said, score[..., None]], dim=-1)
+
+        return read
 
     def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some queries, that of label attention and that of the head."""
@@ -359,23 +200,6 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
         owner = torch.from_numpy(np.where(part[:, 1:] >= 0, self.data.synonyms.owner[part[:, 1:]], -1)).to(read.device)
         losses = contrastive_losses(read[..., :-1], part, self.config)
         return (losses + head_losses(read[..., -1], owner, self.config)).sum()
-
-    def development_scores(self) -> dict[str, float]:
-        """Return the mean loss of label attention, and the likelihood of a synonym among negatives.
-
-        Negatives are names of the entities of these texts, the same each time. The likelihood is a geometric mean.
-        """
-        assert self.dev is not None
-        data, config, losses = self.dev, self.config, []
-        read, queries = attentive_reader(self.model, data), data.queries
-        self.module.eval()
-        with torch.inference_mode():
-            for begin in range(0, len(queries), config.micro_batch):
-                batch = data.sampled(queries[begin : begin + config.micro_batch], config, begin)
-                losses.append(contrastive_losses(read(batch)[..., :-1], batch, config).cpu())
-        self.module.train()
-        loss = float(torch.cat(losses).double().mean())
-        return {"dev_loss": loss, "likelihood": math.exp(-loss)}
 
 
 def head_losses(scores: Tensor, owner: Tensor, config: OslatTraining) -> Tensor:
@@ -408,9 +232,9 @@ def train_oslat(
     trained; a linking head of ``model`` is replaced. Documents are read by the sentence; the positions of mentions are
     not used. Entities with only one name are left out.
 
-    ``dev`` selects the model with the highest likelihood of synonyms among negatives, and sets the minimum score of an
-    entity for a finder (`ModelFinder`), which looks for candidates by the long forms of abbreviations unless
-    ``expand_abbreviations`` is false. Without ``dev``, the minimum score is that of even odds in training.
+    ``dev`` sets the minimum score of an entity for a finder (`ModelFinder`), which looks for candidates by the long
+    forms of abbreviations unless ``expand_abbreviations`` is false. Without ``dev``, it is that of even odds in
+    training.
 
     Raise DataError also if no entity in the documents has two names, or if every text has all entities of the
     documents.
@@ -429,5 +253,5 @@ def train_oslat(
         dim = model.transformer.dim
         head = linear_of({"weight": torch.eye(dim)}, dim)  # changes no score
         start = model.with_head(head.to(model.tower.model.device)).with_threshold(EVEN)
-        OslatTrainer(start, data["documents"], data.get("dev"), config, workplace).run(finish)
+        OslatTrainer(start, data["documents"], None, config, workplace).run(finish)
     return LabelAttention.from_pretrained(workplace.target)
