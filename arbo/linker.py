@@ -6,7 +6,7 @@ partition the graph, describe the result. A run grows by the same steps, but beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +17,9 @@ from arbo.corrections.constraints import constraints_on
 from arbo.corrections.edits import edit_spans
 from arbo.corrections.lines import Correction, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
+from arbo.data.columns import cells_of, columns_named
 from arbo.data.gold import Gold
+from arbo.data.inputs import Inputs
 from arbo.data.learnt import warnings_of
 from arbo.data.tables import is_list_of_names
 from arbo.encoders.by_name import encoder_of
@@ -138,13 +140,34 @@ class Linker:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         return self._linked(Corpus.of(documents), corrections_of(corrections))
 
-    def discover(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
+    def discover(
+        self,
+        documents: Iterable[Any],
+        corrections: Any = (),
+        *,
+        name: str | None = None,
+        evidence: Iterable[str] = (),
+        source: str | None = None,
+    ) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        For the corrections and further errors, see `link`. The reranker is not used.
+        Args:
+            documents: see `link`.
+            corrections: see `link`.
+            name: the column of names, if ``documents`` are rows of a table, such as a pandas frame.
+            evidence: further columns that weigh pairs of rows, see `LinkerConfig.evidence`, which they replace.
+            source: the column that says from which table a row comes, if no entity is twice in a table.
+
+        For further errors, see `link`; raise UsageError for a column that no row has. The reranker is not used.
         """
-        corpus = Corpus.of(documents)
-        return self._without_kb()._suited(corpus)._linked(corpus, corrections_of(corrections))
+        corpus = Corpus.of(documents, name)
+        columns = [*evidence, *([f"{source}:source"] if source else [])]
+        config = replace(self.config, evidence=",".join(columns)) if columns else self.config
+        linker = self.configured(config=config)._without_kb()._suited(corpus)
+        result = linker._linked(corpus, corrections_of(corrections))
+        if name is not None:
+            result.manifest["reading"] = {"text_column": name}
+        return result
 
     def add(
         self, result: Run, documents: Iterable[Any] = (), corrections: Any = (), *, other_kb: bool = False
@@ -162,7 +185,8 @@ class Linker:
         more = corrections_of(corrections)
         if not other_kb:
             check_release(result, self.kb)
-        return self._grown(Memory.of(result), lambda before: extended(before, documents), more, exchange=True)
+        corpus = Corpus.of(documents, result.manifest.get("reading", {}).get("text_column"))
+        return self._grown(Memory.of(result), lambda before: extended(before, corpus), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -274,12 +298,31 @@ class Linker:
     def _suited(self, corpus: Corpus | None) -> Self:
         """Return the linker for a list of names, if the documents are one or the settings say so."""
         reads = self.config.treat_as
+        columns = self.config.evidence
         is_list = reads == "list" or (reads == "auto" and corpus is not None and is_list_of_names(corpus.tables))
         if not is_list or self.kb is not None or self.edges is not None or not isinstance(self.encoder, NgramEncoder):
+            if columns is not None:
+                raise UsageError("evidence needs a list of names, the n-grams, and no edge model; leave it out")
             return self
         from arbo.edges.names_model import NamesModel
 
-        return self.configured(config=self.config.of_list(), edges=NamesModel.shipped())
+        names: Any = NamesModel.shipped()
+        if columns is not None:
+            from arbo.edges.evidence import Evidence
+
+            names = Evidence(names, columns)
+        return self.configured(config=self.config.of_list(), edges=names)
+
+    def _like(self, memory: Memory) -> Self:
+        """Return the linker for a run without a knowledge base; it weighs the columns of the run as the run does."""
+        made = memory.run.manifest
+        evidence = self.config.evidence or made["config"].get("evidence")
+        linker = self.configured(config=replace(self.config, evidence=evidence))
+        linker = linker._suited(memory.documents if memory.of_list else None)
+        if evidence is None:
+            return linker
+        edges: Any = linker.edges
+        return linker.configured(edges=edges.frozen(made["encoder"]["edges"]))
 
     def _without_kb(self) -> Self:
         return self if self.kb is None else self.configured(kb=None, _entities=None)
@@ -343,7 +386,7 @@ class Linker:
         ``change`` gets the documents as they came, before any correction. With ``exchange``, the run may have another
         knowledge base.
         """
-        linker = self if memory.has_kb else self._without_kb()._suited(memory.documents if memory.of_list else None)
+        linker = self if memory.has_kb else self._without_kb()._like(memory)
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))
@@ -372,10 +415,17 @@ class Linker:
         groups = groups_of_mentions(mentions.inputs, config.map_types, check=not config.per_document)
         is_list = self.kb is None and config.treat_as == "list"
         within = None if is_list or not within_threshold else limit
-        first = first_alike(mentions.inputs, groups, apart) if is_list and k else None
+        first = first_alike(mentions.inputs, self._alike(mentions.inputs, groups), apart) if is_list and k else None
         settings = SearchSettings(compared, config.candidates, within, config.per_document, first)
         nearest = retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
         return spelled(nearest, self.kb) if self.kb else nearest
+
+    def _alike(self, inputs: Inputs, groups: Sequence[Hashable]) -> Sequence[Hashable]:
+        """Return what must be equal beside the names of mentions that are one: groups, and evidence but for sources."""
+        if self.config.evidence is None:
+            return groups
+        names = [name for name, kind in columns_named(self.config.evidence) if kind != "source"]
+        return list(zip(groups, *cells_of(inputs, names).values(), strict=True))
 
     def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

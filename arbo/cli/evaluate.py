@@ -34,6 +34,9 @@ class ScoringConfig(Settings):
     `remove_singletons`."""
     seed: Number = 0
     """Random seed of confidence intervals and significance tests."""
+    per_document: bool = False
+    """Let `score` also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL
+    F1; with ``--json``, all scores."""
 
 
 SCORING = Group("scoring", __name__, "ScoringConfig")
@@ -158,10 +161,6 @@ def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> No
 ClusterFormat = Literal["conll", "jsonl"]
 _RESPONSES = "Response files, one for each system, also as NAME=PATH; each is compared with the first."
 _FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
-_PER_DOCUMENT = (
-    "Also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL "
-    "F1; with --json, all scores."
-)
 
 
 def score(
@@ -169,12 +168,12 @@ def score(
     responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
     how: Annotated[Chosen, Shown((SCORING,))],
     format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
-    per_document: Annotated[bool, Option("--per-document", help=_PER_DOCUMENT)] = False,
     save: Save = None,
 ) -> None:
     """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
 
-    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`.
+    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`. `--set
+    per_document=true` also shows the scores of each document.
 
     The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. With several
     systems, stars mark scores that differ significantly from those of the first.
@@ -203,8 +202,10 @@ def score(
         warn=console.warn,
         announce=bars,
     )
-    systems = _of_systems(scores.as_dict(names, per_document))
-    text = f"{scores.report}\n\n{_table_by_document(scores.by_document())}" if per_document else scores.report
+    systems = _of_systems(scores.as_dict(names, scoring.per_document))
+    text: Any = scores.report
+    if scoring.per_document:
+        text = f"{scores.report}\n\n{_table_by_document(scores.by_document())}"
     console.answer({"key": str(key), **systems, "report": scores.report.as_dict()}, text)
     for file in save or ():
         save_file(scores.report.save, file)

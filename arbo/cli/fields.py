@@ -26,6 +26,7 @@ _SET = (
 _FLAGS = {"treat_as": "as"}
 _METAVARS = {
     "treat_as": "list|text",
+    "evidence": "COLUMNS",
     "k": "N",
     "text_column": "NAME",
     "ids": "FILE",

@@ -78,7 +78,7 @@ def link(
 
 _DISCOVERY = Shown(
     (LINKER, ENCODER, READING, JOB),
-    {"Documents": "text_column", "Clustering": "k treat_as", "Processes": "workers ray"},
+    {"Documents": "text_column evidence", "Clustering": "k treat_as", "Processes": "workers ray"},
 )
 
 
@@ -92,7 +92,8 @@ def discover(
 ) -> None:
     """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity.
 
-    A file of names, one a line: `arbo discover names.txt --out run`. Nodes of a knowledge graph: `arbo discover
+    A file of names, one a line: `arbo discover names.txt --out run`. Rows of a table: `arbo discover firms.csv
+    --text-column name --evidence country,vat:exact --out run`. Nodes of a knowledge graph: `arbo discover
     ragtest/output --out run`, then `arbo export run --to graphrag`.
     """
     reading = how.of(READING, ReadingConfig())
@@ -163,6 +164,10 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
             "equal names are one, the names model weighs pairs of others, and clusters are merged up to an average "
             f"dissimilarity of {result.manifest['threshold']['nil']:g} (--threshold)"
         )
+    if columns := result.manifest["encoder"].get("edges", {}).get("columns"):
+        from arbo.edges.evidence import evidence_line
+
+        console.say("evidence, in log-odds: " + "; ".join(map(evidence_line, columns)))
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(

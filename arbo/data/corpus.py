@@ -18,7 +18,7 @@ from arbo.data.fingerprint import fingerprint_of
 from arbo.data.gold_ids import known_ids
 from arbo.data.objects import document_line
 from arbo.data.records import Records
-from arbo.data.rows import are_names, documents_of, index_of, items_of, placed, tables_of_names
+from arbo.data.rows import are_names, documents_of, index_of, items_of, placed, tables_of_column, tables_of_names
 from arbo.data.spacy_docs import document_of_doc, is_doc
 from arbo.data.tables import DocumentRows, Tables, blank_notes, check_ids, metadata_in, numbered, rows_with
 from arbo.errors import UsageError
@@ -83,13 +83,13 @@ class Corpus(Sequence[Document]):
         return types
 
     @classmethod
-    def of(cls, documents: Iterable[Any]) -> Corpus:
+    def of(cls, documents: Iterable[Any], name: str | None = None) -> Corpus:
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
-        A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings or a pandas Series; each
-        name becomes a mention in a document of its own. The documents may be those of spaCy, in a list or a `DocBin`;
-        their ids are their places, from 0, see `arbo.data.spacy_docs`. Raise UsageError for other objects, and
-        DataError for invalid rows or names.
+        A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings, a pandas Series, or
+        rows with a column ``name``, whose further columns are then metadata; each name becomes a mention in a document
+        of its own. The documents may be those of spaCy, in a list or a `DocBin`; their ids are their places, from 0,
+        see `arbo.data.spacy_docs`. Raise UsageError for other objects, and DataError for invalid rows or names.
         """
         if isinstance(documents, Corpus):
             return documents
@@ -102,6 +102,10 @@ class Corpus(Sequence[Document]):
         if are_names(documents, items):
             tables = tables_of_names(documents, items)
             return cls(tables, blank_notes(tables.mentions), index_of(documents))
+        if name is not None:
+            tables = tables_of_column(documents, name)
+            index = index_of(documents[name]) if hasattr(documents, "iloc") else None  # type: ignore[index]
+            return cls(tables, blank_notes(tables.mentions), index)
         if items and is_doc(items[0]):
             return cls(document_of_doc(str(number), doc) for number, doc in enumerate(items))
         if not (items and isinstance(items[0], Mapping)):

@@ -33,8 +33,8 @@ from arbo.data.entities import Entity
 from arbo.data.gold_ids import ids_in
 from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc
-from arbo.data.tables import Tables
-from arbo.errors import DataError
+from arbo.data.tables import Tables, metadata_in
+from arbo.errors import DataError, UsageError, listed
 from arbo.text.checks import check_spans, check_text
 
 Placed = tuple[str, Any]
@@ -109,6 +109,33 @@ def are_names(table: Any, items: Sequence[Any]) -> bool:
     """Return whether the items are names: the first that is there is a string, or the table is a pandas Series."""
     first = next((item for item in items if _plain(item) is not None), "" if items else None)
     return isinstance(first, str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
+
+
+def tables_of_column(table: Any, name: str) -> Tables:
+    """Make documents from the names in a column, see `tables_of_names`; further columns become metadata of mentions.
+
+    Their ids are the cells of a column ``id``, if they are distinct, or else those of the names. Raise UsageError for
+    anything but rows, or without the column.
+    """
+    column = table[name] if hasattr(table, "iloc") and name in table else None
+    rows = items_of(table if column is None else table.reset_index(drop=True)) or []
+    if not any(isinstance(row, Mapping) and name in row for row in rows):
+        known = listed((str(key) for row in rows[:1] if isinstance(row, Mapping) for key in row), 20)
+        raise UsageError(f"there is no column {name!r}; the columns are: {known or 'none'}")
+    plain = [_plain(row) for row in rows]
+    tables = tables_of_names(column, [row.get(name) for row in plain])
+    labels = [str(row.get("id")) for row in plain]
+    if len(set(labels)) < len(labels) or not any("id" in row for row in plain):
+        labels = tables.mentions["mention_id"].to_pylist()
+    index = metadata_in(tables.mentions)
+    records = [
+        {**row, **{key: cell for key, cell in more.items() if key not in ("id", name)}}
+        for row, more in zip(index, plain, strict=True)
+    ]
+    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    return Tables.of_names(
+        labels, tables.mentions["text"].to_pylist(), [encode(row) if row else None for row in records]
+    )
 
 
 def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:

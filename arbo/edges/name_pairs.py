@@ -71,18 +71,17 @@ class NameTable(NamedTuple):
         of_list = np.array(_of_list(np.diff(begin), owner, kind[token], len(tokens)), np.float64)
         return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma, of_list)
 
-    def features(self, first: Ids, second: Ids, lists: Neighbors) -> Matrix:
-        """Return the features of pairs of names; (pairs, features).
+    def features(self, first: Ids, second: Ids, lists: Neighbors, *, all_pairs: bool = False) -> Matrix:
+        """Return the features of pairs of names; (pairs, features). Names that `differ` lack some unless ``all_pairs``.
 
-        ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine; one name of each
-        pair is in the list of the other.
+        ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine.
         """
         out = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32)
         starts = range(0, len(first), _BLOCK)
 
         def fill(at: int) -> None:
             some = slice(at, at + _BLOCK)
-            _compare_all(first[some], second[some], self, _Memory.of(self), out[some])
+            _compare_all(first[some], second[some], self, _Memory.of(self), all_pairs, out[some])
 
         in_parallel(fill, starts)
         out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
@@ -328,8 +327,8 @@ def _is_inside(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, comma: int) -> 
 
 
 @kernel
-def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any, out: Any) -> None:
-    """Write the features of two names; those that differ have no others than these."""
+def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any, is_all: bool, out: Any) -> None:
+    """Write the features of two names; those that differ have no others than these, unless ``is_all``."""
     of_x, of_y, place = memory.of_x[: len(x)], memory.of_y[: len(y)], memory.place
     of_x[:], of_y[:], place[:] = 0, 0, -1
     equal, n_equal, holders, rarest = 0.0, 0, np.inf, 0.0
@@ -355,7 +354,7 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any
         out[13 + 2 * kind] = max(kinds_x[kind], kinds_y[kind])
     out[38] = min(kinds_x[: LETTER + 1].sum(), kinds_y[: LETTER + 1].sum())
     out[39] = _is_inside(table, x, y, of_x, of_y, comma_x) or _is_inside(table, y, x, of_y, of_x, comma_y)
-    if out[38] > 0 or out[39] > 0 or out[13 + 2 * SIGN] > 0:
+    if not is_all and (out[38] > 0 or out[39] > 0 or out[13 + 2 * SIGN] > 0):
         return
     joined = 0.0
     for i in range(len(x)):
@@ -387,8 +386,8 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any
 
 
 @kernel
-def _compare_all(first: Ids, second: Ids, table: Any, memory: Any, out: Matrix) -> None:
+def _compare_all(first: Ids, second: Ids, table: Any, memory: Any, is_all: bool, out: Matrix) -> None:
     for row in range(len(first)):
         a, b = first[row], second[row]
         x, y = table.token[table.begin[a] : table.begin[a + 1]], table.token[table.begin[b] : table.begin[b + 1]]
-        _compare(table, x, y, table.comma[a], table.comma[b], memory, out[row])
+        _compare(table, x, y, table.comma[a], table.comma[b], memory, is_all, out[row])

@@ -6,6 +6,7 @@ arbo contains one, see `benchmarks/names_model.py`. Equal names are one, see `ar
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from hashlib import sha256
@@ -15,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from arbo.data import KnowledgeBase
-from arbo.edges.model import blocks, largest_shares, lists_of, weights_of
+from arbo.edges.model import LogOdds, blocks, largest_shares, lists_of, weights_of
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, Matrix, NameTable, differ
 from arbo.edges.pairs import distinct
 from arbo.edges.trees import Trees
-from arbo.engine import SAME, Ids, Neighbors
+from arbo.engine import SAME, Bools, Ids, Neighbors
 from arbo.retrieval.retrieval import Reasons, Retrieval
 
 FILE = "names.json"
@@ -60,17 +61,16 @@ class NamesModel:
         """
         assert kb is None
         names = ComparedNames.of(retrieval)
-        weighed = self._weighed(names, k)
-        lists = Neighbors.empty(len(retrieval.inputs), weighed.ids.shape[1])
-        ids, lists.dissimilarity[names.rows] = weighed
-        lists.ids[names.rows] = np.where(ids >= 0, names.rows[ids], -1)
-        if retrieval.mentions.ids.shape[1]:
-            more = names.number < 0
-            lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
-        settings = {**retrieval.settings, "edges": self.settings}
-        limits = (retrieval.threshold[0], self.threshold)
         reasons = partial(self._reasons, names)
-        return replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=reasons)
+        return names.weighed(retrieval, self._weighed(names, k), self.settings, self.threshold, reasons)
+
+    def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> tuple[LogOdds, Bools]:
+        """Return the log-odds of pairs of compared names, and whether they `differ`; (pairs,) both."""
+        log_odds, differs = np.empty(len(first)), np.empty(len(first), np.bool_)
+        for some in blocks(len(first)):
+            features = names.features(first[some], second[some], all_pairs=True)
+            log_odds[some], differs[some] = self.trees.scores(features), differ(features)
+        return log_odds, differs
 
     def _weighed(self, names: ComparedNames, k: int) -> Neighbors:
         first, second = names.pairs()
@@ -129,6 +129,24 @@ class ComparedNames(NamedTuple):
         source = self.lists.ids[target, at]
         return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
 
-    def features(self, first: Ids, second: Ids) -> Matrix:
-        """Return the features of pairs; (pairs, features)."""
-        return self.table.features(first, second, self.lists)
+    def features(self, first: Ids, second: Ids, *, all_pairs: bool = False) -> Matrix:
+        """Return the features of pairs, see `NameTable.features`; (pairs, features)."""
+        return self.table.features(first, second, self.lists, all_pairs=all_pairs)
+
+    def weighed(
+        self,
+        retrieval: Retrieval,
+        weighed: Neighbors,
+        settings: Mapping[str, Any],
+        threshold: float,
+        reasons: Callable[[Ids, Ids], Reasons],
+    ) -> Retrieval:
+        """Return a retrieval with the neighbours that a model weighed, numbered from 0, and what identifies it."""
+        lists = Neighbors.empty(len(retrieval.inputs), weighed.ids.shape[1])
+        ids, lists.dissimilarity[self.rows] = weighed
+        lists.ids[self.rows] = np.where(ids >= 0, self.rows[ids], -1)
+        if retrieval.mentions.ids.shape[1]:
+            more = self.number < 0
+            lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
+        settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
+        return replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=reasons)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from os import fspath
 from typing import Any, Literal, Self, get_args
 
+from arbo.data.columns import columns_named
 from arbo.engine import Method, Metric, NilLinkage
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
@@ -72,6 +73,10 @@ class LinkerConfig(Settings):
     """How `discover` clusters names by n-grams: as a ``list`` of names without a context, in which equal names are one,
     the names model weighs pairs, and clusters are merged by the average of all pairs; or as the names of a ``text``, by
     their letters. ``auto`` recognises a list by documents that are nothing but a name."""
+    evidence: str | None = None
+    """Columns beside the names that `discover` weighs, with or without their kind, such as ``country,vat:exact``: text
+    (or place), number, code (or date), exact, or source, the table from which a row comes if no entity is twice in a
+    table. Their weights are estimated from the names at hand, see `arbo.edges.evidence`."""
     confidence: Confidence | None = None
     """Computes the probability that a link is correct; `Linker.tune` fits it to gold annotations."""
 
@@ -81,6 +86,8 @@ class LinkerConfig(Settings):
             object.__setattr__(self, "confidence", Confidence.from_dict(self.confidence))
         if self.map_types is not None:
             type_pairs(self.map_types)
+        if self.evidence is not None:
+            columns_named(self.evidence)
         for name in _THRESHOLDS:
             value = getattr(self, name)
             is_number = type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)

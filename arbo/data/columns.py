@@ -1,0 +1,59 @@
+"""Columns of a table that are evidence: how a setting names them, and their cells."""
+
+from typing import Any, Literal, get_args
+
+from arbo.data.arrow import numbers
+from arbo.data.inputs import Inputs
+from arbo.data.tables import metadata_in
+from arbo.errors import UsageError, listed
+
+ColumnKind = Literal["text", "number", "code", "exact", "source"]
+"""What the values of a column are: texts, which may be places or titles; numbers; codes, such as dates and numbers of
+telephones; values that are equal or not; or the table from which a row comes, in which no entity is twice."""
+_KINDS: dict[str, ColumnKind] = {**{kind: kind for kind in get_args(ColumnKind)}, "place": "text", "date": "code"}
+
+
+def columns_named(evidence: str) -> list[tuple[str, ColumnKind | None]]:
+    """Return the names and kinds of columns; None for a kind to guess. Raise UsageError for none, or one named twice.
+
+    >>> columns_named("country, vat:exact")
+    [('country', None), ('vat', 'exact')]
+    """
+    columns: list[tuple[str, ColumnKind | None]] = []
+    for item in evidence.split(","):
+        name, colon, kind = item.strip().rpartition(":")
+        columns.append((name.strip(), _KINDS[kind]) if colon and kind in _KINDS else (item.strip(), None))
+    names = [name for name, _ in columns]
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"evidence must name columns, each once, such as country,vat:exact, not {evidence!r:.60}")
+    return columns
+
+
+def cells_of(inputs: Inputs, names: list[str]) -> dict[str, list[str]]:
+    """Return the cells of columns for some mentions, as texts; "" where one is missing.
+
+    The columns are those that the table of documents had beside their meaning, see `arbo.data.rows`. Raise UsageError
+    for one that no row has.
+    """
+    tables, rows = inputs.corpus.tables, inputs.rows
+    mentions = tables.mentions.take(numbers(rows))
+    records = metadata_in(mentions)
+    if "metadata" in tables.documents.column_names:
+        of_documents = metadata_in(tables.documents.take(numbers(tables.home[rows])))
+        records = [{**more, **own} for more, own in zip(of_documents, records, strict=True)]
+    if "type" in names:  # which has a meaning of its own in a table
+        types = mentions["type"].to_pylist()
+        records = [{"type": type_, **record} for type_, record in zip(types, records, strict=True)]
+    for name in names:
+        if records and not any(name in record for record in records):
+            known = sorted({key for record in records for key in record})
+            raise UsageError(f"no row has the column {name!r}; the columns are: {listed(known, 20) or 'none'}")
+    return {name: [_text(record.get(name)) for record in records] for name in names}
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, list):
+        return " ".join(map(_text, cell))
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()

@@ -1,0 +1,222 @@
+"""Columns as evidence: the names model and the columns of a table weigh pairs of names, without labels.
+
+The log-odds of a pair are those of the names model, less a penalty if the names `differ`, and for each column the
+logarithm of m / u: how often the column is as alike as here in pairs that are one, and in pairs that are not (Fellegi
+and Sunter 1969). m and u are estimated by expectation maximisation over the pairs of the table, a fixed number of
+steps from the odds of the names model alone. In a step the pairs of a row compete, see `Competition`, which keeps
+families of similar rows (editions, branches) from counting as matches. u is that of pairs which are near by name, since
+the columns of a family are alike too. A missing value is no evidence.
+
+If a column is the source of a row, and sources are clean within, the final probabilities compete too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from hashlib import sha256
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data import KnowledgeBase
+from arbo.data.codes import codes_of
+from arbo.data.columns import ColumnKind
+from arbo.edges.columns import LEVELS, Column, Levels, columns_in
+from arbo.edges.model import lists_of
+from arbo.edges.names_model import ComparedNames, NamesModel
+from arbo.edges.pairs import distinct
+from arbo.engine import Bools, Ids
+from arbo.retrieval.retrieval import Reasons, Retrieval
+
+LogOdds = npt.NDArray[np.float64]
+_STEPS = 10
+_PENALTY = 4.0
+"""What differing names cost in log-odds; see `arbo.edges.name_pairs.differ`."""
+_PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
+_IN_ANOTHER_SOURCE = 0.9  # so many in different sources
+_LEAST = 0.02  # probability of a pair that has an edge
+_MOST = 30.0  # largest log-odds of a pair
+
+
+class ColumnWeights(NamedTuple):
+    """What a column says of a pair: a value for each of its `LEVELS`."""
+
+    column: str
+    kind: ColumnKind
+    m: tuple[float, ...]
+    """The share of pairs that are one."""
+    u: tuple[float, ...]
+    """The share of pairs that are not."""
+
+    @property
+    def log_odds(self) -> LogOdds:
+        """(levels + 1,) the logarithm of m / u; 0 for a missing value."""
+        return np.concatenate([[0.0], np.log(self.m) - np.log(self.u)])
+
+    @classmethod
+    def estimated(cls, column: Column, levels: Levels, probability: LogOdds) -> Self:
+        """Estimate the shares from the probabilities of pairs that they are one."""
+        n = len(LEVELS[column.kind])
+        u = np.bincount(levels, 1 - probability, n + 1)[1:] + 1.0
+        u /= u.sum()
+        prior = (u + np.eye(n)[0]) / 2
+        if column.kind == "source":
+            prior = np.array([1 - _IN_ANOTHER_SOURCE, _IN_ANOTHER_SOURCE])
+        m = np.bincount(levels, probability, n + 1)[1:] + _PRIOR * prior
+        return cls(column.name, column.kind, tuple((m / m.sum()).tolist()), tuple(u.tolist()))
+
+
+def evidence_line(settings: Mapping[str, Any]) -> str:
+    """Say what a column weighs, by the settings of its `ColumnWeights`."""
+    log_odds = np.log(settings["m"]) - np.log(settings["u"])
+    levels = zip(LEVELS[settings["kind"]], log_odds.tolist(), strict=True)
+    return f"{settings['column']} ({settings['kind']}): {', '.join(f'{level} {value:+.1f}' for level, value in levels)}"
+
+
+class Pairs(NamedTuple):
+    """Pairs of compared names."""
+
+    first: Ids
+    second: Ids
+    name: LogOdds
+    """The log-odds of the names."""
+    levels: list[Levels]
+    """Of each column."""
+
+    def total(self, weights: Sequence[ColumnWeights]) -> LogOdds:
+        """Return the log-odds of names and columns."""
+        return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=True)), self.name)
+
+
+class Competition(NamedTuple):
+    """Which pairs exclude each other; each array has a value for both ends of each pair: all first ones, then others.
+
+    A row is one with at most one row of another source, or else with one of its own. Without sources, it is one with at
+    most one other row.
+    """
+
+    row: Ids
+    by_source: Ids
+    """The number of the row with the source of the other end."""
+    own: Ids
+    """The number of the row with its own source, or -1 if no pair has it."""
+    is_own: Bools
+    """Whether the other end has the same source."""
+
+    @classmethod
+    def of(cls, pairs: Pairs, source: Ids) -> Self:
+        """Find the competitors; ``source`` is (names,)."""
+        row, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
+        n = int(source.max(initial=0)) + 1
+        keys, by_source = np.unique(row * n + source[other], return_inverse=True)
+        own = row * n + source[row]
+        place = np.searchsorted(keys, own).clip(max=max(len(keys) - 1, 0))
+        return cls(row, by_source, np.where(keys[place] == own, place, -1), source[row] == source[other])
+
+    def probabilities(self, log_odds: LogOdds) -> LogOdds:
+        """Return the probabilities of pairs with these log-odds; (pairs,)."""
+        odds = np.exp(log_odds.clip(-_MOST, _MOST))
+        both = np.tile(odds, 2)
+        of_row, of_source = np.bincount(self.row, both), np.bincount(self.by_source, both)
+        others = of_source[self.by_source] + np.where(self.own >= 0, of_source[self.own], 0)
+        first, second = np.split(np.where(self.is_own, of_row[self.row], others), 2)
+        return np.asarray(odds / (1 + first + second - odds))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Weighs pairs of names by the names model and by columns, see this module."""
+
+    names: NamesModel
+    columns: str
+    """The setting `LinkerConfig.evidence`."""
+    weights: tuple[ColumnWeights, ...] | None = None
+    """The weights of the columns; None to estimate them from the names at hand."""
+    learnt: ClassVar[str] = ""
+    neighbors: ClassVar[int] = NamesModel.neighbors
+
+    def frozen(self, settings: Mapping[str, Any]) -> Self:
+        """Return the model with the weights of these `settings`, which a run keeps."""
+        weights = tuple(
+            ColumnWeights(one["column"], one["kind"], tuple(one["m"]), tuple(one["u"])) for one in settings["columns"]
+        )
+        return replace(self, columns=",".join(f"{one.column}:{one.kind}" for one in weights), weights=weights)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values that identify the model in a manifest."""
+        columns = [one._asdict() | {"m": [*one.m], "u": [*one.u]} for one in self.weights or ()]
+        return {**self.names.settings, "columns": columns, "fingerprint": self._fingerprint}
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return sha256(json.dumps([self.names.settings, self.weights]).encode()).hexdigest()
+
+    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
+        """Return the retrieval with the weights of this model, as `NamesModel.applied` does."""
+        assert kb is None
+        names = ComparedNames.of(retrieval)
+        columns = columns_in(retrieval.inputs.taken(names.rows), self.columns)
+        pairs, n = self._pairs(names, columns, retrieval), len(names.rows)
+        sources = [column.value for column in columns if column.kind == "source"]
+        competition = Competition.of(pairs, sources[0] + 1 if sources else np.zeros(n, np.int64))
+        model = self if self.weights else replace(self, weights=_estimated(columns, pairs, competition))
+        assert model.weights is not None
+        log_odds = pairs.total(model.weights)
+        probability = competition.probabilities(log_odds) if sources else 1 / (1 + np.exp(-log_odds))
+        joins = probability >= _LEAST
+        first, second, weight = pairs.first[joins], pairs.second[joins], np.float32(1) - probability[joins]
+        ends = np.concatenate([first, second]), np.concatenate([second, first])
+        weighed = lists_of(*ends, np.tile(weight.astype(np.float32), 2), np.arange(n), k)
+        reasons = partial(model._reasons, names, columns)
+        return names.weighed(retrieval, weighed, model.settings, self.names.threshold, reasons)
+
+    def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> Pairs:
+        """Return the pairs that names or columns propose."""
+        inputs = retrieval.inputs.taken(names.rows)
+        group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
+        proposed = [names.pairs(), *(column.pairs(name, inputs.is_blank) for column in columns)]
+        first, second = map(np.concatenate, zip(*proposed, strict=True))
+        first, second = distinct(first, second, len(names.rows))
+        inside = group[first] == group[second]
+        return self._compared(names, columns, first[inside], second[inside])
+
+    def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
+        score, differ = self.names.log_odds(names, first, second)
+        return Pairs(first, second, score - _PENALTY * differ, [one.levels(first, second) for one in columns])
+
+    def _reasons(self, names: ComparedNames, columns: Sequence[Column], node: Ids, mention: Ids) -> Reasons:
+        """Return the log-odds of names and columns for edges from nodes of the graph to mentions."""
+        source, target = names.number[node], names.number[mention]
+        some = np.flatnonzero((source >= 0) & (target >= 0))
+        first, second = np.minimum(source[some], target[some]), np.maximum(source[some], target[some])
+        pairs = self._compared(names, columns, first, second)
+        shares, texts = [pairs.name], [np.full(len(some), "names", object)]
+        for weights, levels in zip(self.weights or (), pairs.levels, strict=True):
+            shares.append(weights.log_odds[levels])
+            words = np.array(["missing", *LEVELS[weights.kind]], object)
+            texts.append(weights.column + ": " + words[levels])
+        share, text = np.stack(shares, axis=1), np.stack(texts, axis=1)
+        order = np.argsort(-np.abs(share), axis=1, kind="stable")
+        reasons = Reasons(
+            np.full((len(node), share.shape[1]), np.nan, object),
+            np.full((len(node), share.shape[1]), np.nan, np.float32),
+        )
+        reasons.features[some] = np.take_along_axis(text, order, axis=1)
+        reasons.log_odds[some] = np.take_along_axis(share, order, axis=1)
+        return reasons
+
+
+def _estimated(columns: Sequence[Column], pairs: Pairs, competition: Competition) -> tuple[ColumnWeights, ...]:
+    """Estimate the weights of columns from pairs of names."""
+    probability = competition.probabilities(pairs.name)
+    weights: tuple[ColumnWeights, ...] = ()
+    for _ in range(_STEPS):
+        both = zip(columns, pairs.levels, strict=True)
+        weights = tuple(ColumnWeights.estimated(column, levels, probability) for column, levels in both)
+        probability = competition.probabilities(pairs.total(weights))
+    return weights

@@ -1,0 +1,165 @@
+"""Columns as evidence: kinds, levels, estimated weights, sources, growth, and the same from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import Run
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.data.columns import columns_named
+from arbo.edges.columns import LEVELS, Column
+from arbo.edges.evidence import ColumnWeights
+
+NAMES = [
+    *("Maud Gonne", "Otto Hahn", "Lise Meitner", "Niels Bohr", "Ada Lovelace", "Alan Turing", "Emmy Noether"),
+    *("Kurt Goedel", "Rosa Parks", "Ella Baker", "Karl Popper", "Hannah Arendt", "Ivo Andric", "Selma Lagerlof"),
+    *("Knut Hamsun", "Olga Tokarczuk", "Czeslaw Milosz", "Pablo Neruda", "Doris Lessing", "Toni Morrison"),
+]
+PEOPLE = pd.DataFrame(
+    [
+        *((name, f"{'Oslo' if i % 2 else 'Rome'} {i % 3}", f"{7000 + 37 * i}") for i, name in enumerate(NAMES)),
+        *(
+            (name[1:], f"{'Oslo' if i % 2 else 'Rome'} {i % 3}", f"{7000 + 37 * i}")
+            for i, name in enumerate(NAMES[:12])
+        ),
+        ("Ann Smith", "Rome 1", "1234"),
+        ("Ann Smith", "Oslo 2", "9876"),
+        ("Smith, Ann", "Rome 1", "1234"),
+        ("Bob Zuckerman", None, "5555"),
+        ("B. Z.", "Rome 2", "5555"),
+    ],
+    columns=["name", "city", "code"],
+)
+
+
+def together(result: arbo.Run) -> list[list[str]]:
+    clusters = ([mention.id for mention in cluster.mentions] for cluster in result.clusters)
+    return sorted(sorted(ids, key=int) for ids in clusters if len(ids) > 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "expected"),
+    [
+        (None, ["12.5", "12.50 %", "12.6", "13", "15", "99", ""], ["number", 1, 2, 3, 4, 5, 0]),
+        (None, ["404/351-9533", "404 351 9533", "404-351-9534", "", "212-245-5336"], ["code", 1, 2, 0, 6]),
+        (None, ["Adobe Systems", "adobe systems", "Adobe", "Adobe System Inc", "Symantec"], ["text", 1, 3, 2, 6]),
+        (None, ["1998", "1998", "1999", "2004"], ["code", 1, 5, 6]),
+        ("exact", ["DE 1", "DE 1", "DE-1", "-"], ["exact", 1, 2, 0]),
+        ("source", ["a", "a", "b"], ["source", 1, 2]),
+    ],
+)
+def test_levels_of_likeness_follow_the_kind(kind: Any, cells: list[str], expected: list[Any]) -> None:
+    column = Column.of("x", kind, cells)
+    n = len(cells) - 1
+    assert [column.kind, *column.levels(np.zeros(n, np.int64), np.arange(1, n + 1)).tolist()] == expected
+
+
+def test_rare_equal_values_propose_pairs() -> None:
+    column = Column.of("x", "exact", ["a", "b", "a", "", "b", "b", *["c"] * 11])
+    name, is_blank = np.array([*range(15), 20, 20]), np.zeros(17, bool)
+    pairs = set(zip(*(side.tolist() for side in column.pairs(name, is_blank)), strict=True))
+    assert pairs == {(0, 2), (1, 4), (1, 5), (4, 5), (15, 16)}  # "c" is frequent, but one name has it twice
+
+
+def test_weights_are_the_shares_of_pairs_that_are_one() -> None:
+    column = Column.of("x", "exact", ["a", "b"])
+    levels, probability = np.array([1] * 90 + [2] * 10 + [0] * 50, np.int8), np.array([1.0] * 80 + [0.0] * 70)
+    weights = ColumnWeights.estimated(column, levels, probability)
+    u = np.array([11, 11]) / 22
+    assert weights.u == pytest.approx(u)
+    assert weights.m == pytest.approx(np.array([86, 2]) / 88)
+    assert weights.log_odds[0] == 0  # a missing value is no evidence
+    assert len(weights.log_odds) == 1 + len(LEVELS["exact"])
+
+
+def test_columns_join_and_divide_names() -> None:
+    alone = together(arbo.Linker().discover(PEOPLE, name="name"))
+    result = arbo.Linker().discover(PEOPLE, name="name", evidence=["city", "code"])
+    groups, score = together(result), {tuple(row.values())[:2]: row["score"] for row in result.pairs().to_pylist()}
+    assert ["35", "36"] not in alone
+    assert ["35", "36"] in groups  # "B. Z." has the number of Bob Zuckerman
+    assert [[str(i), str(20 + i)] in groups for i in range(12)] == [True] * 12
+    assert score["32", "34"] > 0.99 > score["32", "33"]  # another Ann Smith lives elsewhere
+    reasons = dict(result.link_of("34").reasons)
+    assert reasons.keys() == {"names", "city: equal", "code: equal"}
+    assert reasons["code: equal"] > reasons["city: equal"] > 0
+    assert [one["kind"] for one in result.manifest["encoder"]["edges"]["columns"]] == ["text", "code"]
+
+
+def test_rows_that_are_equal_are_one_and_order_changes_nothing() -> None:
+    frame = pd.concat([PEOPLE, PEOPLE.iloc[::-1]], ignore_index=True).assign(id=lambda f: [f"r{i}" for i in f.index])
+    result, turned = (
+        arbo.Linker().discover(some, name="name", evidence=["city", "code"]) for some in (frame, frame.iloc[::-1])
+    )
+    for i in range(len(PEOPLE)):
+        assert result.cluster_of(f"r{i}") == result.cluster_of(f"r{2 * len(PEOPLE) - 1 - i}")
+    clusters = [{frozenset(m.id for m in cluster.mentions) for cluster in one.clusters} for one in (result, turned)]
+    assert clusters[0] == clusters[1]
+
+
+def test_rows_of_one_source_are_hardly_ever_one() -> None:
+    frame = PEOPLE.assign(shop=["a"] * 20 + ["b"] * 12 + ["a", "a", "b", "a", "b"])
+    result = arbo.Linker().discover(frame, name="name", evidence=["city"], source="shop")
+    (_, shop) = result.manifest["encoder"]["edges"]["columns"]
+    same, another = np.log(shop["m"]) - np.log(shop["u"])
+    assert same < 0 < another
+    assert result.manifest["config"]["evidence"] == "city,shop:source"
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, len(PEOPLE) - 1), min_size=4, max_size=16), st.data())
+def test_growth_equals_the_refit_with_the_weights_of_the_run(rows: list[int], data: st.DataObject) -> None:
+    frame = PEOPLE.iloc[rows].assign(id=[f"{data.draw(st.integers(0, 99))}-{i}" for i in range(len(rows))], city="x")
+    cut = data.draw(st.integers(2, len(rows) - 1))
+    linker = arbo.Linker()
+    grown = linker.add(linker.discover(frame[:cut], name="name", evidence=["city", "code"]), frame[cut:])
+    again = linker.refit(grown)
+    assert grown.cluster_table == again.cluster_table
+    assert grown.manifest["encoder"] == again.manifest["encoder"]
+    for name, array in grown.arrays().items():
+        np.testing.assert_array_equal(array, again.arrays()[name], name)
+
+
+def test_the_command_line_says_the_same(run: Run, tmp_path: Path) -> None:
+    PEOPLE.to_csv(tmp_path / "people.csv", index_label="id")
+    out = tmp_path / "run"
+    done = run("discover", tmp_path / "people.csv", "--text-column", "name", "--evidence", "city,code", "--out", out)
+    assert "city (text): equal" in done.err
+    assert "code (code): equal" in done.err
+    saved = arbo.Result.load(out)
+    result = arbo.Linker().discover(PEOPLE, name="name", evidence=["city", "code"])
+    assert together(saved) == together(result)
+    assert "code: equal" in run("explain", out, "34").out
+    PEOPLE[:1].to_csv(tmp_path / "more.csv", index_label="id")
+    (tmp_path / "more.csv").write_text((tmp_path / "more.csv").read_text().replace("\n0,", "\n99,"))
+    run("add", out, tmp_path / "more.csv", "--out", tmp_path / "grown")
+    assert arbo.Result.load(tmp_path / "grown").cluster_of("99") == arbo.Result.load(tmp_path / "grown").cluster_of("0")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        ("vat", "no row has the column 'vat'; the columns are: city, code"),
+        ("city,city", "evidence must name columns, each once"),
+        ("empty", "no row has a value in the column 'empty'"),
+    ],
+)
+def test_wrong_columns_are_refused(evidence: str, words: str) -> None:
+    frame = PEOPLE.assign(empty="-") if evidence == "empty" else PEOPLE
+    with pytest.raises(arbo.UsageError, match=words):
+        arbo.Linker().discover(frame, name="name", evidence=[evidence])
+    with pytest.raises(arbo.UsageError, match="there is no column 'firm'; the columns are: name, city, code"):
+        arbo.Linker().discover(PEOPLE, name="firm")
+    with pytest.raises(arbo.UsageError, match="evidence needs a list of names"):
+        arbo.Linker(config={"evidence": "city", "treat_as": "text"}).discover(PEOPLE, name="name")
+
+
+def test_a_kind_is_what_follows_the_last_colon_if_it_is_one() -> None:
+    assert columns_named("dc:date, born:date,place:place") == [("dc", "code"), ("born", "code"), ("place", "text")]
+    assert columns_named("dc:title") == [("dc:title", None)]
