@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .minimax import minimax_forest
 from .pruning import surviving_edges
 from .union_find import label_components
-
-if TYPE_CHECKING:
-    import networkx
 
 _NONE: Ids = np.empty(0, np.int64)  # unlike a slice, it takes no view, which would keep all edges in memory
 
@@ -111,16 +107,6 @@ class Partition:
         label = self.labels[joins.source]
         _, last = np.unique(label[::-1], return_index=True)
         return joins.take(len(label) - 1 - last)
-
-    def to_networkx(self) -> "networkx.DiGraph[int]":
-        """Return a `networkx.DiGraph`: nodes with ``kind`` and ``cluster`` (label), and `edges` with ``weight``."""
-        import networkx
-
-        graph = networkx.DiGraph()
-        for node, label in enumerate(self.labels.tolist()):
-            graph.add_node(node, kind="entity" if node < self.n_entities else "mention", cluster=label)
-        graph.add_weighted_edges_from(zip(*(array.tolist() for array in self.edges()), strict=True))
-        return graph
 
 
 def partition(

@@ -41,7 +41,7 @@ class Vectors:
         for float32; the message names such rows.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
-        order, owners, n_things = by_owner(len(place), "vectors", owner, n)
+        order, owners, n_things = _by_owner(len(place), owner, n)
         return cls(rows, place[order].astype(np.int32), owners, n_things)
 
     def taken(self, things: Ids) -> Self:
@@ -57,11 +57,11 @@ class Vectors:
         return type(self)(unit(self.matrix), self.row, self.owner, self.n)
 
 
-def by_owner(n_rows: int, what: str, owner: npt.ArrayLike | None, n: int | None) -> tuple[Ids, Ids, int]:
+def _by_owner(n_rows: int, owner: npt.ArrayLike | None, n: int | None) -> tuple[Ids, Ids, int]:
     """Return rows in the order of their owners, these owners, and the number of things; see `Vectors.of`."""
     owners = np.arange(n_rows) if owner is None else np.asarray(owner)
     if owners.shape != (n_rows,):
-        raise ValueError(f"owner has shape {owners.shape}; give one owner for each of the {n_rows} {what}")
+        raise ValueError(f"owner has shape {owners.shape}; give one owner for each of the {n_rows} vectors")
     if owners.size and owners.dtype.kind not in "iu":
         raise ValueError(f"owners must be integers, not {owners.dtype}")
     n_things = n if n is not None else int(owners.max(initial=-1)) + 1

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from clustering import Edges, Graph, merge_tree
+from clustering import Edges
 from clustering.bridges import bridges
 
 
@@ -35,29 +35,14 @@ def counts(edges, n, end):
 
 
 @given(forests())
-def test_sides_and_parts_by_removing_edges(forest):
+def test_parts_by_removing_edges(forest):
     edges, n = forest
     given_edges = sorted(zip(*(array.tolist() for array in edges), strict=True), key=lambda edge: (edge[2], *edge[:2]))
-    ranked = bridges(edges, n_nodes=n)
-    found = list(zip(*(array.tolist() for array in ranked.edges), strict=True))
-    assert sorted(found) == sorted(given_edges)
-    for place, (edge, parts) in enumerate(zip(found, ranked.parts.tolist(), strict=True)):
-        lighter = [other[:2] for other in given_edges[: given_edges.index(edge)]]
-        others = [other[:2] for other in given_edges if other != edge]
-        assert parts == counts(lighter, n, edge[:2])
-        assert ranked.sides(place) == counts(others, n, edge[:2])
-    keys = [(-min(parts), -edge[2], *edge[:2]) for edge, parts in zip(found, ranked.parts.tolist(), strict=True)]
-    assert keys == sorted(keys)
-
-
-def test_one_wrong_edge_between_two_clusters_comes_first():
-    """0-1-2-3 and 4-5-6 are held by light edges, 2-5 is heavy; 7 hangs on 6 by a heavier one."""
-    ends = [(0, 1, 0.0), (1, 2, 0.1), (2, 3, 0.0), (4, 5, 0.1), (5, 6, 0.0), (2, 5, 0.4), (6, 7, 0.5)]
-    source, target, weight = map(np.array, zip(*ends, strict=True))
-    tree = merge_tree(Graph.from_edges(source, target, weight, n_entities=0, n_nodes=8))
-    ranked = bridges(Edges(tree.source, tree.target, tree.height), n_nodes=8)
-    assert (ranked.edges.source[0], ranked.edges.target[0], ranked.edges.weight[0]) == (2, 5, 0.4)
-    assert (ranked.parts[0].tolist(), ranked.sides(0)) == ([4, 3], [4, 4])
+    ordered, parts = bridges(edges, n_nodes=n)
+    assert list(zip(*(array.tolist() for array in ordered), strict=True)) == given_edges
+    for place, edge in enumerate(given_edges):
+        lighter = [other[:2] for other in given_edges[:place]]
+        assert parts[place].tolist() == counts(lighter, n, edge[:2])
 
 
 @pytest.mark.parametrize("ends", [[(0, 1), (1, 2), (2, 0)], [(0, 1), (1, 0)], [(1, 1)]])
@@ -72,6 +57,6 @@ def test_a_path_of_a_million_nodes(shuffled):
     n = 1_000_000
     node = np.random.default_rng(0).permutation(n) if shuffled else np.arange(n)
     weight = np.abs(np.arange(n - 1) - 600_000).astype(np.float32)
-    ranked = bridges(Edges(node[:-1], node[1:], -weight), n_nodes=n)
-    assert ranked.edges.source[0] == node[600_000]
-    assert ranked.parts[0].tolist() == ranked.sides(0) == [600_001, 399_999]
+    ordered, parts = bridges(Edges(node[:-1], node[1:], -weight), n_nodes=n)
+    assert ordered.source[-1] == node[600_000]
+    assert parts[-1].tolist() == [600_001, 399_999]

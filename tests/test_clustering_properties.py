@@ -176,16 +176,3 @@ def test_an_entity_edge_wins_a_tie_with_an_edge_into_a_cycle_inside_a_cycle():
     """1 and 2 are a cycle, with 3 another; entity 0 enters it at 3 as lightly as mention 4 at 1."""
     pairs, weights = [(2, 1), (1, 2), (3, 2), (1, 3), (0, 3), (4, 1), (0, 4)], [1.0, 1.0, 2.0, 2.5, 3.0, 3.0, 0.0]
     assert solve((pairs, weights, 1, 5)).parent.tolist() == [-1, 2, 3, 0, 0]
-
-
-@every_method
-@given(graph=graphs(), threshold=any_threshold)
-@hypothesis
-def test_to_networkx_has_every_node_and_every_kept_edge(method, graph, threshold):
-    result = solve(graph, method, threshold)
-    exported = result.to_networkx()
-    kinds = ["entity"] * graph[2] + ["mention"] * (graph[3] - graph[2])
-    assert dict(exported.nodes(data="cluster")) == dict(enumerate(result.labels.tolist()))
-    assert dict(exported.nodes(data="kind")) == dict(enumerate(kinds))
-    kept = zip(*map(np.ndarray.tolist, result.edges()), strict=True)
-    assert sorted(exported.edges(data="weight")) == sorted(kept)

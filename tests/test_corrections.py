@@ -421,7 +421,7 @@ def test_what_one_mention_is_not_its_equal_is_not() -> None:
     assert found == [["E2", "E2"], ["E2", "E2"]]
 
 
-def test_a_giant_that_people_made_has_no_bridges() -> None:
+def test_people_make_no_giant() -> None:
     names = [f"{letter}{letter}{letter} {number}" for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz")]
     linker = arbo.Linker()
     ids = [link.mention.id for link in linker.discover(names).links]

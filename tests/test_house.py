@@ -32,21 +32,21 @@ BUDGETS = {
     "arbo/explore": 900,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 4055,  # 3,300 before quotes, braces, comments, guesses that fail, words with tags, and graphs (480)
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
-    "arbo/linking": 1825,  # 1,400 with the linker
+    "arbo/linking": 1810,  # 1,400 with the linker
     "arbo/pipeline": 545,
-    "arbo/results": 2475,  # 2,400
+    "arbo/results": 2440,  # 2,400
     "arbo/retrieval": 1390,  # 1,000
     "arbo/sample": 25,
     "arbo/scale": 740,  # 700 when elsewhere is one hook (50)
     "arbo/serve": 870,  # closes connections that wait
     "arbo/spans": 1100,  # 1,100
     "arbo/text": 810,  # normalises many names in one pass; signs
-    "arbo/training": 2660,  # 3,200
-    "clustering": 4295,  # 4,500
+    "arbo/training": 2645,  # 3,200
+    "clustering": 4200,  # 4,500
     "eval": 4130,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_480, 31_960, 29_660
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_320, 31_890, 29_650
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday waits, the room of
 corrections, and the tables and recipes that a reader missed take 400 of the last."""

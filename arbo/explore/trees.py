@@ -26,8 +26,8 @@ def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats, Ints]:
     step[~np.isfinite(step)] = np.nan
     below = np.flatnonzero(parent >= 0)
     edges = Edges(parent[below].astype(np.int32), below.astype(np.int32), np.nan_to_num(step[below], nan=-1.0))
-    ranked, joins = bridges(edges, n_nodes=len(parent)), np.zeros(len(parent), np.int64)
-    joins[ranked.edges.target] = ranked.parts.min(axis=1)
+    (ordered, parts), joins = bridges(edges, n_nodes=len(parent)), np.zeros(len(parent), np.int64)
+    joins[ordered.target] = parts.min(axis=1)
     return parent, step, joins
 
 

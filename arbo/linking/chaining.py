@@ -1,13 +1,12 @@
-"""Find giants, which are discovered clusters that are too large, and the edges that join their parts.
+"""Find giants, which are discovered clusters that are too large.
 
 NIL mentions are clustered by single linkage, which is prone to chaining: one wrong edge joins two clusters of any size.
 A giant shows that the mention threshold is too high for the encoder. The cluster of a frequent entity is large too, but
 has few names. In CRAFT, whose types have 4,213 to 14,036 mentions, "mice" makes up 46 % of the mentions of its type,
 and "gene" and "genes" 26 % of theirs; no correct cluster has more than five effective names (see
-`arbo.results.giants`). Average linkage has no such edges, so its giants have no bridges.
+`arbo.results.giants`).
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from arbo.data.codes import codes_of
-from arbo.engine import Edges, Ids, MergeTree, Partition, bridges
+from arbo.engine import Ids, MergeTree, Partition
 from arbo.linking.tables import MentionNames
 
 _SHARE = 0.05
 _MENTIONS = 20
 _NAMES = 10
-_BRIDGES = 3
-_ALL = slice(None)
 
 
 def describe_giants(
@@ -55,10 +52,6 @@ def describe_giants(
                 "share": len(rows) / n,
                 "names": len(np.unique(name[members])),
                 "splits_below": _splits_below(tree, merges, rows, name[members], n),
-                "bridges": [
-                    {"mentions": names.ids_of(np.array(ends)).to_pylist(), "dissimilarity": height, "sides": sides}
-                    for *ends, height, sides in (bridges_of(tree, merges) if clusters.nil_tree is None else ())
-                ],
             }
         )
     return described
@@ -95,13 +88,3 @@ def _splits_below(
         else:
             none = middle
     return float(height[some])
-
-
-def bridges_of(
-    tree: MergeTree, merges: npt.NDArray[np.int64] | slice = _ALL
-) -> Iterator[tuple[int, int, float, list[int]]]:
-    """Yield the first bridges among some merges of a tree: two leaves, the height, and the leaves on each side."""
-    edges = Edges(tree.source, tree.target, tree.height).take(merges)
-    ranked = bridges(edges, n_nodes=tree.n_leaves)
-    first = zip(*(column[: ranked.n_first(_BRIDGES)].tolist() for column in ranked.edges), strict=True)
-    return ((*edge, ranked.sides(place)) for place, edge in enumerate(first))

@@ -10,7 +10,7 @@ from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
 PresetName = Literal["arboel", "pel", "amh-dual", "amh-mean"]
 RerankingPresetName = Literal["arboel", "pel"]
-PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
+PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
 Schedule = Literal["linear", "exponential", "late-exponential", "constant"]

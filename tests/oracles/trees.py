@@ -71,8 +71,7 @@ def complete_graph(vectors, root, metric):
 
 
 def grown(vectors, root, metric, whole):
-    """The tree, from all products at once or from those of one node after the other, in small blocks."""
+    """The tree, from all products at once or from those of one node after the other."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clustering.dense, "_WHOLE", whole)
-        patch.setattr(clustering.dense, "_BLOCK", 3)
         return spanning_tree(vectors, root, metric=metric)

@@ -11,8 +11,6 @@ is the positive of every mention of such a cluster.
 ``arborescence``        the complete graph over the cluster
 ``1nn``, ``1rand``      for each mention a graph of three: the entity, the mention, and its nearest (or a random)
                         other mention of the cluster, as the paper says
-``1nn-cluster``,        one graph over the cluster: the edges of all mentions to their nearest (or a random) other
-``1rand-cluster``       mention, and of the entity to all, as the authors' code does
 ======================  ================================================================================
 """
 
@@ -20,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from arbo.engine import Floats, Graph, Ids, pair_dissimilarity, pairs_of, partition, silent, spanning_tree
+from arbo.engine import Floats, Ids, pair_dissimilarity, pairs_of, silent, spanning_tree
 from arbo.retrieval.groups import Group, nearest_within
 from arbo.training.config import PositiveStrategy
 from arbo.training.data import Snapshot
@@ -45,9 +43,9 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
     root[mentions] = door
     hung = np.full(len(snapshot.gold), -1)
     other = hung.copy()
-    if strategy.startswith("1rand"):
+    if strategy == "1rand":
         other = _random_other(snapshot.gold, rng)
-    elif strategy.startswith("1nn") or len(mentions) < len(clustered):
+    elif strategy == "1nn" or len(mentions) < len(clustered):
         other = _nearest_other(snapshot)
     if strategy == "arborescence":
         for cluster in _clusters(snapshot.gold):
@@ -59,11 +57,9 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
         step = np.full(len(root), np.inf, np.float32)
         pairs = snapshot.mentions, snapshot.mentions, linked, other[linked]
         step[linked] = pair_dissimilarity(*pairs, metric=snapshot.metric)
-        if strategy.endswith("cluster"):
-            hung = _hang_in_one_graph(clustered, root, linked, other[linked], step[linked])
-        else:  # the spanning tree omits the heaviest of three edges
-            by_mention = linked[root[linked] > np.maximum(root[other[linked]], step[linked])]
-            hung[by_mention] = other[by_mention]
+        # The spanning tree omits the heaviest of three edges.
+        by_mention = linked[root[linked] > np.maximum(root[other[linked]], step[linked])]
+        hung[by_mention] = other[by_mention]
     hung = np.where((hung < 0) & (root == _FAR), other, hung)
     return np.where(hung >= 0, snapshot.n_texts + hung, chosen)
 
@@ -104,12 +100,3 @@ def _nearest_other(snapshot: Snapshot) -> Ids:
     clusters, mentions = [Group(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
     near = nearest_within(clusters, mentions, mentions, 1, metric=snapshot.metric, progress=silent)
     return near.ids[:, 0].astype(np.int64)
-
-
-def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats) -> Ids:
-    """Return the parents in the minimum spanning tree of all clusters, which can share a root; -1 for the entity."""
-    source = np.concatenate([np.zeros_like(mentions), a + 1, b + 1])
-    target = np.concatenate([mentions + 1, b + 1, a + 1])
-    weight = np.concatenate([root[mentions], step, step])
-    graph = Graph.from_edges(source, target, weight, n_entities=1, n_nodes=len(root) + 1)
-    return partition(graph, "minimax").parent[1:].astype(np.int64) - 1
