@@ -63,10 +63,6 @@ class Target:
             return MISSED
         return "yes, and the aim" if self.aim is not None and self._meets(value, self.aim) else "yes"
 
-    def is_below_aim(self, value: float) -> bool:
-        """Whether the value meets the bound and not the aim."""
-        return self.verdict(value) == "yes" and self.aim is not None
-
     def _meets(self, value: float, bound: float) -> bool:
         return value >= bound if self.at_least else value <= bound
 
@@ -122,8 +118,7 @@ def summary(template: str, results: Mapping[str, Result], targets: Targets) -> s
         "made": MADE.strip(),
         "targets": f"{sum(met)} met, {met.count(False)} missed, {n_open} not measured",
         "missed": "\n".join(_missed(results, targets)),
-        "below aims": "; ".join(_below_aims(results, targets)),
-        "reports": " · ".join(_reports(results, targets)),
+        "reports": ", ".join(_reports(results, targets)),
     }
     for name, text in parts.items():
         template = template.replace(f"{{{name}}}", text)
@@ -146,13 +141,6 @@ def _missed(results: Mapping[str, Result], targets: Targets) -> Iterator[str]:
                 raise ValueError(f"target of {name}: {key} is missed or not measured, and targets.toml has no why")
             shown = "not measured" if value is None else number(value)
             yield f"| [{name}](benchmarks/reports/{name}.md): `{key}` | {target} | {shown} | {target.why} |"
-
-
-def _below_aims(results: Mapping[str, Result], targets: Targets) -> Iterator[str]:
-    """Name each target whose bound is met and whose aim is not."""
-    for name, key, target, value in _judged(results, targets):
-        if value is not None and target.is_below_aim(value):
-            yield f"{name} `{key}` {number(value)} ({target})"
 
 
 def _reports(results: Mapping[str, Result], targets: Targets) -> Iterator[str]:

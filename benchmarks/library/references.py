@@ -46,7 +46,7 @@ def wilson(share: float, number: float) -> tuple[float, float]:
 def _shown(reference: str, results: Mapping[str, Result]) -> str:
     if found := _INTERVAL.fullmatch(reference):
         low, high = wilson(_number(found["share"], results)[0], _number(found["number"], results)[0])
-        return f"{low:.3f} to {high:.3f}"
+        return f"{low:.3f}–{high:.3f}"
     value, form = _number(reference, results)
     return format(value, form)
 
