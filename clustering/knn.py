@@ -4,7 +4,7 @@ A thing (a mention or an entity) with several vectors is as near as its nearest 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,16 +38,6 @@ Searchable: TypeAlias = Vectors | Index
 
 _ROWS = 1 << 16
 """Queries whose lists are cut at once."""
-
-
-class SearchOptions(TypedDict, total=False):
-    """The options of `nearest`, for functions that pass them on."""
-
-    metric: Metric
-    scanner: Scanner
-    self_ids: Ids | None
-    within: Limit
-    progress: Progress
 
 
 class Neighbors(NamedTuple):

@@ -42,14 +42,14 @@ BUDGETS = {
     "arbo/spans": 1100,  # 1,100
     "arbo/text": 810,  # normalises many names in one pass; signs
     "arbo/training": 2645,  # 3,200
-    "clustering": 4200,  # 4,500
+    "clustering": 4190,  # 4,500
     "eval": 4130,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_320, 31_890, 26_430
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_310, 31_890, 26_430
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
-objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday waits, the room of
-corrections, and the tables and recipes that a reader missed take 400 of the last."""
+objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
+waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40

@@ -33,7 +33,7 @@ class Result(Run):
 
     @property
     def giants(self) -> tuple[Giant, ...]:
-        """Discovered clusters that are too large, with the edges that join their parts; largest first."""
+        """Discovered clusters that are too large, with what splits them; largest first."""
         return giants_of(self)
 
     @property
