@@ -29,6 +29,7 @@ from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
+from arbo.linking.gap import estimated_gap, threshold_for
 from arbo.linking.memory import Memory, check_release, kept_arrays
 from arbo.linking.run_documents import extended, without
 from arbo.progress import Announce, Stopwatch, on_screen
@@ -346,6 +347,10 @@ class Linker:
             nearest = self._searched(mentions, config.k, within_threshold=True, apart=apart)
             scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
             weighed = self._weighed(nearest, config.k, scores.score if scores else None)
+            is_weighed = weighed is not nearest
+            gap = self._gap(weighed, memory)
+            if gap is not None:
+                weighed = replace(weighed, threshold=(threshold_for(gap), weighed.threshold[1]))
         with clock("partition"):
             decided = decisions = None
             if edited.lines:
@@ -362,16 +367,15 @@ class Linker:
                 decisions=decisions,
             )
             others = edited.arrays()
-            if weighed is not nearest or decisions is not None:
+            if is_weighed or decisions is not None:
                 others |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
         with clock("describe"):
             result = describe(self.kb, weighed, clusters, config, decided)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
-        return replace(
-            result, manifest={**result.manifest, "warnings": warnings, "seconds": clock.seconds}, arrays=arrays
-        )
+        manifest = {**result.manifest, "gap": gap, "warnings": warnings, "seconds": clock.seconds}
+        return replace(result, manifest=manifest, arrays=arrays)
 
     def _grown(
         self,
@@ -419,6 +423,15 @@ class Linker:
         settings = SearchSettings(compared, config.candidates, within, config.per_document, first)
         nearest = retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
         return spelled(nearest, self.kb) if self.kb else nearest
+
+    def _gap(self, weighed: Retrieval, memory: Memory | None) -> float | None:
+        """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""
+        if memory is not None:
+            return memory.run.manifest.get("gap")
+        of_letters = isinstance(self.encoder, NgramEncoder) and self._reranker is None and self.edges is None
+        if self.kb is None or not of_letters or self.config.per_document or self.config.entity_threshold != "default":
+            return None
+        return 0.0 if self.config.kb_complete else estimated_gap(weighed.entities, weighed.inputs.names, self.kb)
 
     def _alike(self, inputs: Inputs, groups: Sequence[Hashable]) -> Sequence[Hashable]:
         """Return what must be equal beside the names of mentions that are one: groups, and evidence but for sources."""

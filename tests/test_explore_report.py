@@ -74,7 +74,7 @@ def test_the_columns_are_those_of_the_tables(result: arbo.Result, content: tuple
     assert [ids[row] for row in columns["cluster"]] == links["cluster_id"].to_pylist()
     near = columns["near0"][columns["near"]]
     assert [columns["entity"][row] for row in near] == [own[0] for own in links["candidates"].to_pylist()]
-    assert (head["name"], head["mentions"], head["linked"], head["nil"]) == ("sample", 584, 442, 142)
+    assert (head["name"], head["mentions"], head["linked"], head["nil"]) == ("sample", 584, 485, 99)
     assert (head["clusters"], head["discovered"]) == (len(result.clusters), len(result.discovered))
     assert sum(size * count for size, count in head["sizes"]) == sum(head["histogram"]["entity"]) == 584
 

@@ -119,7 +119,7 @@ def test_every_change_is_told_once(first: list[int], second: list[int]) -> None:
 def test_the_command_line(run: Run, tmp_path: object, sample: Sample, capsys: pytest.CaptureFixture[str]) -> None:
     documents, kb = sample
     folder = tmp_path
-    runs = [linker(kb).link(own) for own in (documents[:40], documents)]
+    runs = [linker(kb, entity_threshold=0.35).link(own) for own in (documents[:40], documents)]
     for result, name in zip(runs, ("one", "two"), strict=True):
         result.save(f"{folder}/{name}", texts=name == "two")
     assert diff(f"{folder}/one", runs[1]) == diff(*runs)

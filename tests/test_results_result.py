@@ -38,10 +38,10 @@ def test_an_explanation_names_entities_and_matched_aliases(result: arbo.Result, 
     assert [(rival.id, rival.name, rival.alias) for rival in told.rivals][:1] == [
         ("DS:0002", "heath stem rot", "stem rot")
     ]
-    nil = result.explain(next(link for link in result.links if link.mention.text == "Dr Fenn"))
-    assert 'in cluster new-D05-4 "Dr Fenn"' in nil.text
-    assert 'the nearest entity, Fenn Water (PL:0006, alias "Fenn"), has similarity' in nil.text
-    assert "other candidates, by similarity: Marta Fenn (PE:0003" in nil.text
+    nil = result.explain(next(link for link in result.links if link.mention.text == "Foxglove Hollow"))
+    assert 'in cluster new-D09-1 "Foxglove Hollow"' in nil.text
+    assert 'the nearest entity, heath stem rot (DS:0002, alias "stem hollowing of heath"), has similarity' in nil.text
+    assert "other candidates, by similarity: Mallow Bay (PL:0008)" in nil.text
     result.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").explain("D06-3") == told
 

@@ -41,7 +41,8 @@ class LinkerConfig(Settings):
     k: Number = 4
     """Number of nearest mentions to connect to each mention; with 0, each mention is linked alone."""
     entity_threshold: Limit = "default"
-    """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL."""
+    """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL. The default of n-grams
+    follows the share of mentions, of 200 or more, whose entity the knowledge base lacks, see `arbo.linking.gap`."""
     mention_threshold: Limit = "default"
     """Largest dissimilarity of an edge between mentions."""
     nil_linkage: NilLinkage = "single"
@@ -73,6 +74,8 @@ class LinkerConfig(Settings):
     """How `discover` clusters names by n-grams: as a ``list`` of names without a context, in which equal names are one,
     the names model weighs pairs, and clusters are merged by the average of all pairs; or as the names of a ``text``, by
     their letters. ``auto`` recognises a list by documents that are nothing but a name."""
+    kb_complete: bool = False
+    """Whether the knowledge base has an entity for every mention, so that this share is 0 and need not be estimated."""
     evidence: str | None = None
     """Columns beside the names that `discover` weighs, with or without their kind, such as ``country,vat:exact``: text
     (or place), number, code (or date), exact, or source, the table from which a row comes if no entity is twice in a

@@ -1,0 +1,103 @@
+"""The gap of a knowledge base: its estimate, the threshold that follows it, and what leaves it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Run
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.engine import Neighbors
+from arbo.linking.gap import estimated_gap, share_of_twins
+
+NAMES = [f"{first}{second}" for first in ("ba", "ke", "mo", "tu", "zi") for second in ("dran", "fel", "gor", "lun")]
+WORDS = [f"{one} {other}" for one in NAMES for other in NAMES if one != other]
+
+
+def base_of(names: list[str], *aliases: str) -> arbo.KnowledgeBase:
+    return arbo.KnowledgeBase(arbo.Entity(f"E{i}", name, aliases=aliases[i : i + 1]) for i, name in enumerate(names))
+
+
+def test_twins_are_aliases_with_the_words_of_another_name() -> None:
+    kb = arbo.KnowledgeBase(
+        [
+            arbo.Entity("A", "breast cancer", aliases=("Cancer, Breast", "mammary carcinoma")),
+            arbo.Entity("B", "influenza", aliases=("flu",)),
+            arbo.Entity("C", "cold"),
+        ]
+    )
+    assert share_of_twins(kb) == (1 / 2 + 0) / 2
+    assert share_of_twins(arbo.KnowledgeBase([*kb][::-1])) == share_of_twins(kb)
+    assert share_of_twins(base_of(["flu"])) == 0
+
+
+@pytest.mark.parametrize(("clear", "gap"), [(0.9, 0), (0.53, 0), (0.3, 0.5), (0.07, 1), (0.0, 1)])
+def test_the_estimate_falls_with_the_share_of_clear_mentions(clear: float, gap: float) -> None:
+    lists = Neighbors(np.zeros((1000, 2), np.int32), np.tile(np.float32([0.2, 0.4]), (1000, 1)))
+    lists.dissimilarity[: int(1000 * clear), 0] = 0.1
+    assert estimated_gap(lists, WORDS, base_of(["flu"])) == pytest.approx(gap, abs=0.01)
+    assert estimated_gap(lists.first(1), WORDS, base_of(["flu"])) is None
+
+
+def test_entities_that_are_removed_are_missed() -> None:
+    documents, kb = arbo.load_sample()
+    gaps = [
+        arbo.Linker(arbo.KnowledgeBase(entity for i, entity in enumerate(kb) if i % 10 >= gone))
+        .link(documents)
+        .manifest["gap"]
+        for gone in (0, 3, 6)
+    ]
+    assert gaps[0] < 0.05 < gaps[1] < gaps[2]
+
+
+def test_few_mentions_few_names_and_settings_leave_the_constant() -> None:
+    kb = base_of(WORDS)
+    cases: list[tuple[list[str], dict[str, Any], float]] = [
+        (WORDS[:199], {}, 0.35),
+        (WORDS[:50] * 10, {}, 0.35),
+        (WORDS, {"entity_threshold": 0.4}, 0.4),
+        (WORDS, {"per_document": True}, 0.35),
+        (["unlike all"] * 100 + WORDS[:150], {"kb_complete": True}, 0.55),
+    ]
+    for documents, config, expected in cases:
+        manifest = arbo.Linker(kb, config=config).link(documents).manifest
+        assert manifest["threshold"]["entity"] == expected
+        assert manifest["gap"] == (0 if config.get("kb_complete") else None)
+    assert (
+        estimated_gap(
+            arbo.Linker(base_of(["one"])).retrieve(arbo.Corpus.of(WORDS), k=0, discover=False).entities, WORDS, kb
+        )
+        is None
+    )
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(200, 300), st.data())
+def test_growth_keeps_the_estimate_of_the_run(cut: int, data: st.DataObject) -> None:
+    kb = base_of([word for i, word in enumerate(WORDS) if i % 3])
+    rows = [{"id": f"d{i}", "text": word, "mentions": [{"spans": [[0, len(word)]]}]} for i, word in enumerate(WORDS)]
+    linker = arbo.Linker(kb)
+    before = linker.link(rows[:cut])
+    grown = linker.add(before, rows[cut : cut + data.draw(st.integers(1, 80))])
+    again = linker.refit(grown)
+    assert grown.manifest["gap"] == again.manifest["gap"] == before.manifest["gap"]
+    assert grown.link_table == again.link_table
+
+
+def test_the_order_of_documents_does_not_matter() -> None:
+    order = np.random.default_rng(0).permutation(len(WORDS)).tolist()
+    rows = [{"id": f"d{i}", "text": word, "mentions": [{"spans": [[0, len(word)]]}]} for i, word in enumerate(WORDS)]
+    kb = base_of(WORDS[::2])
+    one, other = (arbo.Linker(kb).link(some).manifest["gap"] for some in (rows, [rows[i] for i in order]))
+    assert one == other
+
+
+def test_the_command_line_says_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("\n".join(WORDS))
+    base_of(WORDS[::2]).to_jsonl(tmp_path / "kb.jsonl")
+    done = run("link", tmp_path / "names.txt", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "run")
+    assert "hardly a mention has no entity in the knowledge base, by estimate" in done.told
