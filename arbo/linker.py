@@ -162,11 +162,13 @@ class Linker:
         For further errors, see `link`; raise UsageError for a column that no row has. The reranker is not used.
         """
         corpus = Corpus.of(documents, name)
-        columns = [*evidence, *([f"{source}:source"] if source else [])]
+        columns = [*([evidence] if isinstance(evidence, str) else evidence), *([f"{source}:source"] if source else [])]
         config = replace(self.config, evidence=",".join(columns)) if columns else self.config
+        if name is not None and config.treat_as == "auto":
+            config = replace(config, treat_as="list")
         linker = self.configured(config=config)._without_kb()._suited(corpus)
         result = linker._linked(corpus, corrections_of(corrections))
-        if name is not None:
+        if name is not None and corpus.n_mentions:
             result.manifest["reading"] = {"text_column": name}
         return result
 
@@ -302,7 +304,7 @@ class Linker:
         columns = self.config.evidence
         is_list = reads == "list" or (reads == "auto" and corpus is not None and is_list_of_names(corpus.tables))
         if not is_list or self.kb is not None or self.edges is not None or not isinstance(self.encoder, NgramEncoder):
-            if columns is not None:
+            if columns is not None and getattr(self.edges, "columns", None) is None:
                 raise UsageError("evidence needs a list of names, the n-grams, and no edge model; leave it out")
             return self
         from arbo.edges.names_model import NamesModel
@@ -320,10 +322,9 @@ class Linker:
         evidence = self.config.evidence or made["config"].get("evidence")
         linker = self.configured(config=replace(self.config, evidence=evidence))
         linker = linker._suited(memory.documents if memory.of_list else None)
-        if evidence is None:
-            return linker
         edges: Any = linker.edges
-        return linker.configured(edges=edges.frozen(made["encoder"]["edges"]))
+        settings = made["encoder"].get("edges", {})
+        return linker.configured(edges=edges.frozen(settings)) if evidence and "columns" in settings else linker
 
     def _without_kb(self) -> Self:
         return self if self.kb is None else self.configured(kb=None, _entities=None)
@@ -426,7 +427,7 @@ class Linker:
 
     def _gap(self, weighed: Retrieval, memory: Memory | None) -> float | None:
         """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""
-        if memory is not None:
+        if memory is not None and (self.kb is None or memory.has_same(self.kb)):
             return memory.run.manifest.get("gap")
         of_letters = isinstance(self.encoder, NgramEncoder) and self._reranker is None and self.edges is None
         if self.kb is None or not of_letters or self.config.per_document or self.config.entity_threshold != "default":
@@ -438,7 +439,7 @@ class Linker:
         if self.config.evidence is None:
             return groups
         names = [name for name, kind in columns_named(self.config.evidence) if kind != "source"]
-        return list(zip(groups, *cells_of(inputs, names).values(), strict=True))
+        return list(zip(groups, *cells_of(inputs, names, check=False).values(), strict=True))
 
     def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

@@ -126,6 +126,21 @@ def test_growth_equals_the_refit_with_the_weights_of_the_run(rows: list[int], da
         np.testing.assert_array_equal(array, again.arrays()[name], name)
 
 
+def test_runs_of_a_table_take_corrections_documents_and_no_more_than_they_know() -> None:
+    linker, how = arbo.Linker(), {"name": "name", "evidence": ["city", "code"]}
+    run = linker.discover(PEOPLE, **how)
+    split = linker.add(run, corrections=[{"different": ["35", "36"]}])
+    assert split.cluster_of("35") != split.cluster_of("36")
+    mention = {"id": "d", "text": "Ann Smith", "mentions": [{"spans": [[0, 9]]}]}
+    assert len(linker.add(run, [mention]).links) == len(PEOPLE) + 1
+    few = linker.remove(run, [str(i) for i in range(len(PEOPLE)) if i != 35])
+    assert len(few.links) == 1
+    assert len(linker.discover(PEOPLE[:1], **how).links) == 1
+    assert together(linker.discover(iter(PEOPLE.to_dict("records")), **how)) == together(run)
+    with pytest.raises(arbo.UsageError, match="other settings"):
+        arbo.Linker(config={"evidence": "city"}).add(linker.discover(["Ann Smith", "A. Smith"]), ["Ann Smyth"])
+
+
 def test_the_command_line_says_the_same(run: Run, tmp_path: Path) -> None:
     PEOPLE.to_csv(tmp_path / "people.csv", index_label="id")
     out = tmp_path / "run"

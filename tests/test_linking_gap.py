@@ -43,6 +43,19 @@ def test_the_estimate_falls_with_the_share_of_clear_mentions(clear: float, gap: 
     assert estimated_gap(lists.first(1), WORDS, base_of(["flu"])) is None
 
 
+def test_homonyms_are_no_gap_and_a_second_entity_is_needed() -> None:
+    twice = arbo.KnowledgeBase(arbo.Entity(f"E{i}", word) for i, word in enumerate([*WORDS, *WORDS]))
+    assert arbo.Linker(twice).link(WORDS).manifest["gap"] == 0
+    assert arbo.Linker(base_of(["one"])).link(WORDS).manifest["gap"] is None
+
+
+def test_another_knowledge_base_is_estimated_again() -> None:
+    linkers = [arbo.Linker(base_of(WORDS[:n])) for n in (40, 380)]
+    before = linkers[0].link(WORDS)
+    after = linkers[1].add(before, other_kb=True)
+    assert before.manifest["gap"] != after.manifest["gap"] == linkers[1].refit(after).manifest["gap"]
+
+
 def test_entities_that_are_removed_are_missed() -> None:
     documents, kb = arbo.load_sample()
     gaps = [

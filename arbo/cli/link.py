@@ -164,7 +164,7 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
             "equal names are one, the names model weighs pairs of others, and clusters are merged up to an average "
             f"dissimilarity of {result.manifest['threshold']['nil']:g} (--threshold)"
         )
-    if (gap := result.manifest["gap"]) is not None:
+    if (gap := result.manifest["gap"]) is not None and not result.manifest["config"]["kb_complete"]:
         lacks = f"about {gap:.0%} of the mentions have" if gap >= 0.005 else "hardly a mention has"
         console.say(
             f"{lacks} no entity in the knowledge base, by estimate (`--set kb_complete=true` if none), so that links "

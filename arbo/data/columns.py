@@ -29,11 +29,11 @@ def columns_named(evidence: str) -> list[tuple[str, ColumnKind | None]]:
     return columns
 
 
-def cells_of(inputs: Inputs, names: list[str]) -> dict[str, list[str]]:
+def cells_of(inputs: Inputs, names: list[str], *, check: bool = True) -> dict[str, list[str]]:
     """Return the cells of columns for some mentions, as texts; "" where one is missing.
 
-    The columns are those that the table of documents had beside their meaning, see `arbo.data.rows`. Raise UsageError
-    for one that no row has.
+    The columns are those that the table of documents had beside their meaning, see `arbo.data.rows`. With ``check``,
+    raise UsageError for one that no row has.
     """
     tables, rows = inputs.corpus.tables, inputs.rows
     mentions = tables.mentions.take(numbers(rows))
@@ -45,7 +45,7 @@ def cells_of(inputs: Inputs, names: list[str]) -> dict[str, list[str]]:
         types = mentions["type"].to_pylist()
         records = [{"type": type_, **record} for type_, record in zip(types, records, strict=True)]
     for name in names:
-        if records and not any(name in record for record in records):
+        if check and records and not any(name in record for record in records):
             known = sorted({key for record in records for key in record})
             raise UsageError(f"no row has the column {name!r}; the columns are: {listed(known, 20) or 'none'}")
     return {name: [_text(record.get(name)) for record in records] for name in names}

@@ -102,8 +102,9 @@ class Corpus(Sequence[Document]):
         if are_names(documents, items):
             tables = tables_of_names(documents, items)
             return cls(tables, blank_notes(tables.mentions), index_of(documents))
-        if name is not None:
-            tables = tables_of_column(documents, name)
+        is_table = bool(items) and isinstance(items[0], Mapping) and not items[0].keys() & {"text", "document_id"}
+        if name is not None and is_table:
+            tables = tables_of_column(documents, items, name)
             index = index_of(documents[name]) if hasattr(documents, "iloc") else None  # type: ignore[index]
             return cls(tables, blank_notes(tables.mentions), index)
         if items and is_doc(items[0]):

@@ -111,28 +111,26 @@ def are_names(table: Any, items: Sequence[Any]) -> bool:
     return isinstance(first, str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
 
 
-def tables_of_column(table: Any, name: str) -> Tables:
+def tables_of_column(table: Any, rows: Sequence[Any], name: str) -> Tables:
     """Make documents from the names in a column, see `tables_of_names`; further columns become metadata of mentions.
 
-    Their ids are the cells of a column ``id``, if they are distinct, or else those of the names. Raise UsageError for
-    anything but rows, or without the column.
+    ``rows`` are those of the table. The ids are the cells of a column ``id``, if all are there and distinct, or else
+    those of the names. Raise UsageError without the column.
     """
-    column = table[name] if hasattr(table, "iloc") and name in table else None
-    rows = items_of(table if column is None else table.reset_index(drop=True)) or []
     if not any(isinstance(row, Mapping) and name in row for row in rows):
         known = listed((str(key) for row in rows[:1] if isinstance(row, Mapping) for key in row), 20)
         raise UsageError(f"there is no column {name!r}; the columns are: {known or 'none'}")
     plain = [_plain(row) for row in rows]
-    tables = tables_of_names(column, [row.get(name) for row in plain])
-    labels = [str(row.get("id")) for row in plain]
-    if len(set(labels)) < len(labels) or not any("id" in row for row in plain):
+    tables = tables_of_names(table[name] if hasattr(table, "iloc") else None, [row.get(name) for row in plain])
+    ids = [row.get("id") for row in plain]
+    labels = [*map(str, ids)]
+    is_named = {*map(type, ids)} <= {str, int} and len({*labels}) == len(ids) and all(map(str.strip, labels))
+    if not is_named or not are_storable(labels):
         labels = tables.mentions["mention_id"].to_pylist()
-    index = metadata_in(tables.mentions)
-    records = [
-        {**row, **{key: cell for key, cell in more.items() if key not in ("id", name)}}
-        for row, more in zip(index, plain, strict=True)
-    ]
-    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    own = {"id", name, *index_of(table)}
+    further = [{str(key): cell for key, cell in row.items() if key not in own} for row in plain]
+    records = [{**row, **more} for row, more in zip(metadata_in(tables.mentions), further, strict=True)]
+    encode = json.JSONEncoder(default=str).encode
     return Tables.of_names(
         labels, tables.mentions["text"].to_pylist(), [encode(row) if row else None for row in records]
     )

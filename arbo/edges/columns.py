@@ -67,7 +67,7 @@ class Column(NamedTuple):
         value = codes_of(cells)
         texts = list(dict.fromkeys(cells))
         is_missing = np.array([not any(map(str.isalnum, text)) for text in texts], np.bool_)
-        if is_missing.all():
+        if kind is None and is_missing.all():
             raise UsageError(f"no row has a value in the column {name!r}; leave it out")
         kind = kind or _kind_of([text for text in texts if any(map(str.isalnum, text))])
         if kind == "text":
@@ -78,9 +78,8 @@ class Column(NamedTuple):
         number = np.array([_number(text) if kind == "number" else np.nan for text in dict.fromkeys(texts)], np.float64)
         sets: list[_Sets | None] = [None, None]
         if kind in ("text", "code"):
-            distinct = [text or " " for text in dict.fromkeys(texts)]
-            words = {"analyzer": str.split} if any(map(str.split, distinct)) else {"analyzer": list}
-            sets = [_Sets.of(distinct, analyzer="char_wb", ngram_range=(3, 3)), _Sets.of(distinct, **words)]
+            distinct = [text or "?" for text in dict.fromkeys(texts)]
+            sets = [_Sets.of(distinct, analyzer="char_wb", ngram_range=(3, 3)), _Sets.of(distinct, analyzer=str.split)]
         return cls(name, kind, np.where(is_missing, -1, compared)[value], number, *sets)
 
     def levels(self, first: Ids, second: Ids) -> Levels:
@@ -123,10 +122,10 @@ def _pairs_of_equal(row: Ids, key: Ids) -> tuple[Ids, Ids]:
     return np.repeat(row[at], later), row[ranges(at + 1, later)]
 
 
-def columns_in(inputs: Inputs, evidence: str) -> list[Column]:
-    """Return the columns that a setting names; raise UsageError for a column that no row has."""
+def columns_in(inputs: Inputs, evidence: str, *, check: bool) -> list[Column]:
+    """Return the columns that a setting names; with ``check``, raise UsageError for a column that no row has."""
     named = columns_named(evidence)
-    cells = cells_of(inputs, [name for name, _ in named])
+    cells = cells_of(inputs, [name for name, _ in named], check=check)
     return [Column.of(name, kind, cells[name]) for name, kind in named]
 
 

@@ -160,7 +160,7 @@ class Evidence:
         """Return the retrieval with the weights of this model, as `NamesModel.applied` does."""
         assert kb is None
         names = ComparedNames.of(retrieval)
-        columns = columns_in(retrieval.inputs.taken(names.rows), self.columns)
+        columns = columns_in(retrieval.inputs.taken(names.rows), self.columns, check=self.weights is None)
         pairs, n = self._pairs(names, columns, retrieval), len(names.rows)
         sources = [column.value for column in columns if column.kind == "source"]
         competition = Competition.of(pairs, sources[0] + 1 if sources else np.zeros(n, np.int64))

@@ -19,7 +19,8 @@ from arbo.text.names import normalize_names
 
 _LEAST_MENTIONS, _LEAST_NAMES = 200, 100
 _CLEAR = 0.3
-"""A mention is clear if its nearest entity is nearer than the second one by this factor."""
+"""A mention is clear if its nearest entity is nearer than the second one by this factor, or if both are equal to it."""
+_EQUAL = 0.001
 _CLEAR_IF_MISSING = 0.07
 _CLEAR_IF_THERE = (0.53, 0.33)
 """The share of clear mentions, and what it gains with the share of names that have a twin."""
@@ -35,10 +36,10 @@ def estimated_gap(entities: Neighbors, names: Sequence[str], kb: KnowledgeBase) 
     if entities.ids.shape[1] < 2 or len(set(names)) < _LEAST_NAMES:
         return None
     nearest, second = entities.dissimilarity[:, :2].T.astype(np.float64)
-    known = np.isfinite(nearest)
+    known = np.isfinite(second)
     if known.sum() < _LEAST_MENTIONS:
         return None
-    is_clear = nearest[known] < _CLEAR * second[known]
+    is_clear = (nearest < _CLEAR * second)[known] | (second < _EQUAL)[known]
     expected = _CLEAR_IF_THERE[0] + _CLEAR_IF_THERE[1] * share_of_twins(kb)
     return float(np.clip((expected - is_clear.mean()) / (expected - _CLEAR_IF_MISSING), 0, 1))
 
