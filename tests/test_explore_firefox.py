@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from browser import Page
+from builders import linker
+from conftest import Sample
 from firefox import Firefox, needs_firefox
 
 import arbo
@@ -18,6 +20,13 @@ pytestmark = pytest.mark.slow
 def texts(page: Page, selector: str) -> list[str]:
     found: list[str] = page.run(f"[...document.querySelectorAll({selector!r})].map(one => one.textContent)")
     return found
+
+
+@pytest.fixture(scope="module")
+def result(sample: Sample) -> arbo.Result:
+    """Link the sample by a threshold that leaves many mentions NIL."""
+    documents, kb = sample
+    return linker(kb, entity_threshold=0.35).link(documents)
 
 
 @pytest.fixture

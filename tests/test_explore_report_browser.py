@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from browser import Browser
 from builders import document, linker, passage
+from conftest import Sample
 
 import arbo
 from arbo.data.documents import text_of
@@ -20,6 +21,13 @@ from arbo.explore.report import report
 from arbo.results.views import cluster_view, mention_view, selected
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def result(sample: Sample) -> arbo.Result:
+    """Link the sample by a threshold that leaves many mentions NIL."""
+    documents, kb = sample
+    return linker(kb, entity_threshold=0.35).link(documents)
 
 
 @pytest.fixture(scope="module")
