@@ -347,11 +347,10 @@ class Linker:
             apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
             nearest = self._searched(mentions, config.k, within_threshold=True, apart=apart)
             scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
-            weighed = self._weighed(nearest, config.k, scores.score if scores else None)
-            is_weighed = weighed is not nearest
-            gap = self._gap(weighed, memory)
+            gap = self._gap(nearest, memory)
             if gap is not None:
-                weighed = replace(weighed, threshold=(threshold_for(gap), weighed.threshold[1]))
+                nearest = replace(nearest, threshold=(threshold_for(gap), nearest.threshold[1]))
+            weighed = self._weighed(nearest, config.k, scores.score if scores else None)
         with clock("partition"):
             decided = decisions = None
             if edited.lines:
@@ -368,7 +367,7 @@ class Linker:
                 decisions=decisions,
             )
             others = edited.arrays()
-            if is_weighed or decisions is not None:
+            if weighed is not nearest or decisions is not None:
                 others |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
         with clock("describe"):
@@ -425,14 +424,14 @@ class Linker:
         nearest = retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
         return spelled(nearest, self.kb) if self.kb else nearest
 
-    def _gap(self, weighed: Retrieval, memory: Memory | None) -> float | None:
+    def _gap(self, nearest: Retrieval, memory: Memory | None) -> float | None:
         """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""
         if memory is not None and (self.kb is None or memory.has_same(self.kb)):
             return memory.run.manifest.get("gap")
         of_letters = isinstance(self.encoder, NgramEncoder) and self._reranker is None and self.edges is None
         if self.kb is None or not of_letters or self.config.per_document or self.config.entity_threshold != "default":
             return None
-        return 0.0 if self.config.kb_complete else estimated_gap(weighed.entities, weighed.inputs.names, self.kb)
+        return 0.0 if self.config.kb_complete else estimated_gap(nearest.entities, nearest.inputs.names, self.kb)
 
     def _alike(self, inputs: Inputs, groups: Sequence[Hashable]) -> Sequence[Hashable]:
         """Return what must be equal beside the names of mentions that are one: groups, and evidence but for sources."""

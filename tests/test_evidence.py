@@ -137,6 +137,9 @@ def test_runs_of_a_table_take_corrections_documents_and_no_more_than_they_know()
     assert len(few.links) == 1
     assert len(linker.discover(PEOPLE[:1], **how).links) == 1
     assert together(linker.discover(iter(PEOPLE.to_dict("records")), **how)) == together(run)
+    renamed = PEOPLE.rename(columns={"name": "text"})  # a word that has a meaning in documents
+    assert together(linker.discover(renamed, name="text", evidence=["city", "code"])) == together(run)
+    assert together(linker.discover(PEOPLE.assign(text="a note"), **how)) == together(run)
     with pytest.raises(arbo.UsageError, match="other settings"):
         arbo.Linker(config={"evidence": "city"}).add(linker.discover(["Ann Smith", "A. Smith"]), ["Ann Smyth"])
 

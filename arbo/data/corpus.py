@@ -18,7 +18,16 @@ from arbo.data.fingerprint import fingerprint_of
 from arbo.data.gold_ids import known_ids
 from arbo.data.objects import document_line
 from arbo.data.records import Records
-from arbo.data.rows import are_names, documents_of, index_of, items_of, placed, tables_of_column, tables_of_names
+from arbo.data.rows import (
+    are_names,
+    documents_of,
+    index_of,
+    is_table,
+    items_of,
+    placed,
+    tables_of_column,
+    tables_of_names,
+)
 from arbo.data.spacy_docs import document_of_doc, is_doc
 from arbo.data.tables import DocumentRows, Tables, blank_notes, check_ids, metadata_in, numbered, rows_with
 from arbo.errors import UsageError
@@ -102,8 +111,7 @@ class Corpus(Sequence[Document]):
         if are_names(documents, items):
             tables = tables_of_names(documents, items)
             return cls(tables, blank_notes(tables.mentions), index_of(documents))
-        is_table = bool(items) and isinstance(items[0], Mapping) and not items[0].keys() & {"text", "document_id"}
-        if name is not None and is_table:
+        if name is not None and is_table(items, name):
             tables = tables_of_column(documents, items, name)
             index = index_of(documents[name]) if hasattr(documents, "iloc") else None  # type: ignore[index]
             return cls(tables, blank_notes(tables.mentions), index)

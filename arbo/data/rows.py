@@ -111,6 +111,14 @@ def are_names(table: Any, items: Sequence[Any]) -> bool:
     return isinstance(first, str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
 
 
+def is_table(rows: Sequence[Any], name: str) -> bool:
+    """Return whether rows are those of a table with a column of names, rather than documents or mentions."""
+    first = rows[0] if rows else None
+    if not isinstance(first, Mapping) or first.keys() & {"mentions", "document_id"}:
+        return False
+    return name in first or "text" not in first
+
+
 def tables_of_column(table: Any, rows: Sequence[Any], name: str) -> Tables:
     """Make documents from the names in a column, see `tables_of_names`; further columns become metadata of mentions.
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -69,7 +70,7 @@ class Column(NamedTuple):
         is_missing = np.array([not any(map(str.isalnum, text)) for text in texts], np.bool_)
         if kind is None and is_missing.all():
             raise UsageError(f"no row has a value in the column {name!r}; leave it out")
-        kind = kind or _kind_of([text for text in texts if any(map(str.isalnum, text))])
+        kind = kind or _kind_of([*compress(texts, ~is_missing)])
         if kind == "text":
             texts = normalize_names(texts)
         elif kind == "code":

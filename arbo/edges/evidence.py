@@ -20,19 +20,17 @@ from hashlib import sha256
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from arbo.data import KnowledgeBase
 from arbo.data.codes import codes_of
 from arbo.data.columns import ColumnKind
 from arbo.edges.columns import LEVELS, Column, Levels, columns_in
-from arbo.edges.model import lists_of
+from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
 from arbo.edges.pairs import distinct
 from arbo.engine import Bools, Ids
 from arbo.retrieval.retrieval import Reasons, Retrieval
 
-LogOdds = npt.NDArray[np.float64]
 _STEPS = 10
 _PENALTY = 4.0
 """What differing names cost in log-odds; see `arbo.edges.name_pairs.differ`."""
@@ -47,9 +45,9 @@ class ColumnWeights(NamedTuple):
 
     column: str
     kind: ColumnKind
-    m: tuple[float, ...]
+    m: list[float]
     """The share of pairs that are one."""
-    u: tuple[float, ...]
+    u: list[float]
     """The share of pairs that are not."""
 
     @property
@@ -67,14 +65,14 @@ class ColumnWeights(NamedTuple):
         if column.kind == "source":
             prior = np.array([1 - _IN_ANOTHER_SOURCE, _IN_ANOTHER_SOURCE])
         m = np.bincount(levels, probability, n + 1)[1:] + _PRIOR * prior
-        return cls(column.name, column.kind, tuple((m / m.sum()).tolist()), tuple(u.tolist()))
+        return cls(column.name, column.kind, (m / m.sum()).tolist(), u.tolist())
 
 
 def evidence_line(settings: Mapping[str, Any]) -> str:
     """Say what a column weighs, by the settings of its `ColumnWeights`."""
-    log_odds = np.log(settings["m"]) - np.log(settings["u"])
-    levels = zip(LEVELS[settings["kind"]], log_odds.tolist(), strict=True)
-    return f"{settings['column']} ({settings['kind']}): {', '.join(f'{level} {value:+.1f}' for level, value in levels)}"
+    weights = ColumnWeights(**settings)
+    levels = zip(LEVELS[weights.kind], weights.log_odds[1:].tolist(), strict=True)
+    return f"{weights.column} ({weights.kind}): {', '.join(f'{level} {value:+.1f}' for level, value in levels)}"
 
 
 class Pairs(NamedTuple):
@@ -141,15 +139,13 @@ class Evidence:
 
     def frozen(self, settings: Mapping[str, Any]) -> Self:
         """Return the model with the weights of these `settings`, which a run keeps."""
-        weights = tuple(
-            ColumnWeights(one["column"], one["kind"], tuple(one["m"]), tuple(one["u"])) for one in settings["columns"]
-        )
+        weights = tuple(ColumnWeights(**one) for one in settings["columns"])
         return replace(self, columns=",".join(f"{one.column}:{one.kind}" for one in weights), weights=weights)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        columns = [one._asdict() | {"m": [*one.m], "u": [*one.u]} for one in self.weights or ()]
+        columns = [one._asdict() for one in self.weights or ()]
         return {**self.names.settings, "columns": columns, "fingerprint": self._fingerprint}
 
     @cached_property
@@ -169,11 +165,10 @@ class Evidence:
         log_odds = pairs.total(model.weights)
         probability = competition.probabilities(log_odds) if sources else 1 / (1 + np.exp(-log_odds))
         joins = probability >= _LEAST
-        first, second, weight = pairs.first[joins], pairs.second[joins], np.float32(1) - probability[joins]
-        ends = np.concatenate([first, second]), np.concatenate([second, first])
-        weighed = lists_of(*ends, np.tile(weight.astype(np.float32), 2), np.arange(n), k)
-        reasons = partial(model._reasons, names, columns)
-        return names.weighed(retrieval, weighed, model.settings, self.names.threshold, reasons)
+        weight = (np.float32(1) - probability[joins]).astype(np.float32)
+        lists = names.lists_of(pairs.first[joins], pairs.second[joins], weight, k)
+        reasons = partial(model._shares, names, columns)
+        return names.weighed(retrieval, lists, model.settings, self.names.threshold, reasons)
 
     def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> Pairs:
         """Return the pairs that names or columns propose."""
@@ -189,26 +184,19 @@ class Evidence:
         score, differ = self.names.log_odds(names, first, second)
         return Pairs(first, second, score - _PENALTY * differ, [one.levels(first, second) for one in columns])
 
-    def _reasons(self, names: ComparedNames, columns: Sequence[Column], node: Ids, mention: Ids) -> Reasons:
-        """Return the log-odds of names and columns for edges from nodes of the graph to mentions."""
-        source, target = names.number[node], names.number[mention]
-        some = np.flatnonzero((source >= 0) & (target >= 0))
-        first, second = np.minimum(source[some], target[some]), np.maximum(source[some], target[some])
+    def _shares(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Reasons:
+        """Return the log-odds of names and columns for pairs of names, the largest first."""
         pairs = self._compared(names, columns, first, second)
-        shares, texts = [pairs.name], [np.full(len(some), "names", object)]
+        shares, texts = [pairs.name], [np.full(len(first), "names", object)]
         for weights, levels in zip(self.weights or (), pairs.levels, strict=True):
             shares.append(weights.log_odds[levels])
             words = np.array(["missing", *LEVELS[weights.kind]], object)
             texts.append(weights.column + ": " + words[levels])
         share, text = np.stack(shares, axis=1), np.stack(texts, axis=1)
         order = np.argsort(-np.abs(share), axis=1, kind="stable")
-        reasons = Reasons(
-            np.full((len(node), share.shape[1]), np.nan, object),
-            np.full((len(node), share.shape[1]), np.nan, np.float32),
+        return Reasons(
+            np.take_along_axis(text, order, axis=1), np.take_along_axis(share, order, axis=1).astype(np.float32)
         )
-        reasons.features[some] = np.take_along_axis(text, order, axis=1)
-        reasons.log_odds[some] = np.take_along_axis(share, order, axis=1)
-        return reasons
 
 
 def _estimated(columns: Sequence[Column], pairs: Pairs, competition: Competition) -> tuple[ColumnWeights, ...]:

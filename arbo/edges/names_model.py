@@ -20,7 +20,7 @@ from arbo.edges.model import LogOdds, blocks, largest_shares, lists_of, weights_
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, Matrix, NameTable, differ
 from arbo.edges.pairs import distinct
 from arbo.edges.trees import Trees
-from arbo.engine import SAME, Bools, Ids, Neighbors
+from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
 from arbo.retrieval.retrieval import Reasons, Retrieval
 
 FILE = "names.json"
@@ -61,8 +61,8 @@ class NamesModel:
         """
         assert kb is None
         names = ComparedNames.of(retrieval)
-        reasons = partial(self._reasons, names)
-        return names.weighed(retrieval, self._weighed(names, k), self.settings, self.threshold, reasons)
+        lists = names.lists_of(*self._edges(names), k)
+        return names.weighed(retrieval, lists, self.settings, self.threshold, partial(self._shares, names))
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> tuple[LogOdds, Bools]:
         """Return the log-odds of pairs of compared names, and whether they `differ`; (pairs,) both."""
@@ -72,7 +72,8 @@ class NamesModel:
             log_odds[some], differs[some] = self.trees.scores(features), differ(features)
         return log_odds, differs
 
-    def _weighed(self, names: ComparedNames, k: int) -> Neighbors:
+    def _edges(self, names: ComparedNames) -> tuple[Ids, Ids, Floats]:
+        """Return the pairs of names that have an edge, and its weight."""
         first, second = names.pairs()
         weight = np.ones(len(first), np.float32)
         for some in blocks(len(first)):
@@ -80,26 +81,15 @@ class NamesModel:
             may = ~differ(features)
             weight[some][may] = weights_of(self.trees.scores(features[may]), features[may], NAME_FEATURES)
         joins = weight < 1
-        first, second = first[joins], second[joins]
-        source, target = np.concatenate([first, second]), np.concatenate([second, first])
-        return lists_of(source, target, np.tile(weight[joins], 2), np.arange(len(names.rows)), k)
+        return first[joins], second[joins], weight[joins]
 
-    def _reasons(self, names: ComparedNames, node: Ids, mention: Ids) -> Reasons:
-        """Return the features that counted most for edges from nodes of the graph to mentions."""
-        source, target = names.number[node], names.number[mention]
-        some = np.flatnonzero((source >= 0) & (target >= 0))
-        first, second = np.minimum(source[some], target[some]), np.maximum(source[some], target[some])
-        shown = largest_shares(
+    def _shares(self, names: ComparedNames, first: Ids, second: Ids) -> Reasons:
+        """Return the features that counted most for pairs of names."""
+        return largest_shares(
             NAME_FEATURES[:OF_LIST],
-            len(some),
+            len(first),
             lambda part: self.trees.shares(names.features(first[part], second[part]))[:, :OF_LIST],
         )
-        reasons = Reasons(
-            np.full((len(node), shown.features.shape[1]), np.nan, object),
-            np.full((len(node), shown.features.shape[1]), np.nan, np.float32),
-        )
-        reasons.features[some], reasons.log_odds[some] = shown
-        return reasons
 
 
 class ComparedNames(NamedTuple):
@@ -133,6 +123,11 @@ class ComparedNames(NamedTuple):
         """Return the features of pairs, see `NameTable.features`; (pairs, features)."""
         return self.table.features(first, second, self.lists, all_pairs=all_pairs)
 
+    def lists_of(self, first: Ids, second: Ids, weight: Floats, k: int) -> Neighbors:
+        """Return the ``k`` lightest edges into each name, of pairs with an edge in both directions; (names, k)."""
+        source, target = np.concatenate([first, second]), np.concatenate([second, first])
+        return lists_of(source, target, np.tile(weight, 2), np.arange(len(self.rows)), k)
+
     def weighed(
         self,
         retrieval: Retrieval,
@@ -141,7 +136,10 @@ class ComparedNames(NamedTuple):
         threshold: float,
         reasons: Callable[[Ids, Ids], Reasons],
     ) -> Retrieval:
-        """Return a retrieval with the neighbours that a model weighed, numbered from 0, and what identifies it."""
+        """Return a retrieval with the neighbours that a model weighed, numbered from 0, and what identifies it.
+
+        ``reasons`` returns those of pairs of names, the smaller one first.
+        """
         lists = Neighbors.empty(len(retrieval.inputs), weighed.ids.shape[1])
         ids, lists.dissimilarity[self.rows] = weighed
         lists.ids[self.rows] = np.where(ids >= 0, self.rows[ids], -1)
@@ -149,4 +147,15 @@ class ComparedNames(NamedTuple):
             more = self.number < 0
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
         settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
-        return replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=reasons)
+        why = partial(self._reasons, reasons)
+        return replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=why)
+
+    def _reasons(self, of_pairs: Callable[[Ids, Ids], Reasons], node: Ids, mention: Ids) -> Reasons:
+        """Return the reasons for edges from nodes of the graph to mentions; none for one without a compared name."""
+        source, target = self.number[node], self.number[mention]
+        some = np.flatnonzero((source >= 0) & (target >= 0))
+        shown = of_pairs(np.minimum(source[some], target[some]), np.maximum(source[some], target[some]))
+        shape = len(node), shown.features.shape[1]
+        reasons = Reasons(np.full(shape, np.nan, object), np.full(shape, np.nan, np.float32))
+        reasons.features[some], reasons.log_odds[some] = shown
+        return reasons

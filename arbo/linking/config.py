@@ -75,7 +75,7 @@ class LinkerConfig(Settings):
     the names model weighs pairs, and clusters are merged by the average of all pairs; or as the names of a ``text``, by
     their letters. ``auto`` recognises a list by documents that are nothing but a name."""
     kb_complete: bool = False
-    """Whether the knowledge base has an entity for every mention, so that this share is 0 and need not be estimated."""
+    """Whether the knowledge base has an entity for every mention, so that n-grams need not estimate what it lacks."""
     evidence: str | None = None
     """Columns beside the names that `discover` weighs, with or without their kind, such as ``country,vat:exact``: text
     (or place), number, code (or date), exact, or source, the table from which a row comes if no entity is twice in a

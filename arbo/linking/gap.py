@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from arbo.data import KnowledgeBase
+from arbo.data.codes import codes_of
 from arbo.engine import Neighbors
 from arbo.text.names import normalize_names
 
@@ -68,11 +69,7 @@ def share_of_twins(kb: KnowledgeBase) -> float:
     texts = [text for name, more in zip(names.to_pylist(), aliases.to_pylist(), strict=True) for text in (name, *more)]
     keys = [" ".join(sorted({*name.split()})) for name in normalize_names(texts)]
     owner, begin = np.repeat(np.arange(len(rows)), size), np.cumsum(size) - size
-    _, which, count = np.unique(
-        np.array([f"{row} {key}" for row, key in zip(owner.tolist(), keys, strict=True)]),
-        return_inverse=True,
-        return_counts=True,
-    )
-    has_twin = count[which] > 1
+    which = codes_of(zip(owner.tolist(), keys, strict=True))
+    has_twin = np.bincount(which)[which] > 1
     has_twin[begin] = False  # of the aliases alone
     return float((np.bincount(owner, has_twin) / (size - 1)).mean())
