@@ -107,12 +107,6 @@ docs 'Marsh fever (MF).\né\n'
 d 'flu and'
   d:0-3 0-3 None D1
 e 'a "b"'
-# documents zeshel
-P1 'Ann Droid Ann Droid is a robot . She likes robots' lego
-  M1 25-30 LOW_OVERLAP P2 {'note': 1}
-  M2 10-19 LOW_OVERLAP P2 {'note': 1}
-P3 'Card A card .' yugioh
-  M3 7-11 None - {'note': 1}
 # entities csv
 D1 'flu; it'
     ('a', '"b" c') None
@@ -175,13 +169,6 @@ C1 'Influenza'
 C2 'Cold'
     () ('UMLS:C2',) ()
 1 concepts without a semantic type
-# entities zeshel
-P1 'Ann Droid' lego
-    () 'Ann Droid is a robot . She likes robots'
-    () ('lego/0',) ()
-P2 'Pirate' lego
-    () 'A pirate  sails .'
-    () ('lego/1',) ()
 """
 CONTENTS = {}
 for _section in _TEXT.split("\n# ")[1:]:

@@ -77,13 +77,6 @@ PUBANNOTATION = {
     "relations": [{"id": "R1", "pred": "in", "subj": "T4", "obj": "T1"}],
 }
 PERRY = {"doc_id": "1_1ecb", "sent_id": 0, "tokens_number": [0, 1], "coref_chain": "HUM1", "mention_type": "HUM"}
-ROBOT = {"document_id": "P1", "title": "Ann Droid", "text": "Ann Droid Ann Droid is a robot . She likes robots"}
-PIRATE = {"document_id": "P2", "title": "Pirate", "text": "Pirate A pirate  sails ."}
-CARD = {"document_id": "P3", "title": "Card", "text": "Card A card ."}
-DROID = {
-    "mention_id": "M1", "context_document_id": "P1", "corpus": "lego", "start_index": 6, "end_index": 6,
-    "text": "robot", "label_document_id": "P2", "category": "LOW_OVERLAP", "note": 1,
-}  # fmt: skip
 KIDNEY = {
     "id": "d1",
     "text": "Left and right kidney.\r\nFlu \U0001f98a (WD)\u2028",
@@ -164,15 +157,6 @@ DOCUMENTS: dict[str, Files] = {
         "docs.tsv": rows(
             "document_id\ttext\tstart\tend\tentities", "d\tflu and\t0\t3\tD1", "%%", 'e\t"a ""b"""\t\t\t'
         )
-    },
-    "zeshel": {
-        "mentions/test.json": rows(
-            DROID, "@@", "%%", {**DROID, "mention_id": "M2", "start_index": 2, "end_index": 3, "text": "Ann Droid"}, "",
-            {**DROID, "mention_id": "M3", "corpus": "yugioh", "context_document_id": "P3", "start_index": 2,
-             "end_index": 2, "text": "card", "label_document_id": None, "category": None},
-        ),
-        "documents/lego.json": rows(ROBOT, PIRATE),
-        "documents/yugioh.json": rows(CARD),
     },
 }  # fmt: skip
 
@@ -287,7 +271,6 @@ ENTITIES: dict[str, Files] = {
             umls_definition("C1", "A7", "A disease."), umls_definition("C1", "A1", "Another text."),
         ),
     },
-    "zeshel": {"lego.json": rows(ROBOT, PIRATE, "%%")},
 }  # fmt: skip
 FOLDERS = {"brat", "ecbplus", "umls"}
 """Formats of several files in one folder; of the others, the first file is the path that is read."""

@@ -139,7 +139,7 @@ def test_a_file_without_items_is_an_error(tmp_path: Path, kind: str, name: str, 
     words = rf"no {kind} in the format {name.split()[0]}.*; check the file and the format \(--{option}\)|no \[Term\]"
     with pytest.raises(DataError, match=rf"{words}|not JSON|not RDF|not XML"):
         read(kind, path, name)
-    if name not in FOLDERS and name != "zeshel":
+    if name not in FOLDERS:
         with pytest.raises(DataError, match=r"the file is empty|the format cannot be guessed|no documents in"):
             read(kind, save(tmp_path, name, {"some.dat": content}))
 
@@ -149,7 +149,7 @@ def test_a_file_without_items_is_an_error(tmp_path: Path, kind: str, name: str, 
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
 def test_a_folder_has_the_files_of_a_format_and_equal_items_are_one(tmp_path: Path, kind: str, name: str) -> None:
-    if name in FOLDERS or name == "text" or (kind, name) == ("documents", "zeshel") or "csv" in name or "tsv" in name:
+    if name in FOLDERS or name == "text" or "csv" in name or "tsv" in name:
         pytest.skip("the format has folders of its own, or a file is a document, or several tables are one")
     file, text = next(iter(files_of(kind, name).items()))
     path = save(tmp_path, name, {file: text, "sub/x": "", "notes.other": "", ".hidden": ""})
@@ -217,8 +217,8 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
     }
     assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet"}
     for function, known in (
-        (read_documents, "bioc, brat, .*, zeshel"),
-        (read_knowledge_base, "csv, .*, zeshel"),
+        (read_documents, "bioc, brat, .*, tsv"),
+        (read_knowledge_base, "csv, .*, umls"),
         (lambda _, name: writer(name), "csv, tsv, .*, clusters"),
     ):
         with pytest.raises(UsageError, match=f"unknown format 'xml'; known: {known}"):
@@ -323,7 +323,7 @@ def places(kind: str, name: str, piece: str) -> dict[str, str]:
     if name == "ecbplus" and piece.startswith(("{", '"')):
         return {"line": piece, "into": "X_Entity_gold_mentions.json"}
     begins = {"pubtator": "|t|", "conll": "#begin", "hipe": "#document_id"}.get(name)
-    by_line = (kind == "documents" and name in ("brat", "zeshel")) or (begins is not None and begins not in piece)
+    by_line = (kind == "documents" and name == "brat") or (begins is not None and begins not in piece)
     return {"line" if by_line else "document": piece}
 
 
@@ -343,7 +343,7 @@ def check_fault(
     if name not in WHOLE:
         assert caught.value.line == filled(text[: text.index(mark)]).count("\n") + 1 + offset
     items = read(kind, path, name, on_error="skip")
-    default = {"line": "mentions" if name == "zeshel" else "lines", "mention": "mentions", "document": kind}
+    default = {"line": "lines", "mention": "mentions", "document": kind}
     assert items.notes == {**good.notes, f"malformed {what or default.get(place, 'lines')} skipped": 1}
     assert [*items] == [*good]
 

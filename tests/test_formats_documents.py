@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from format_files import BIOC, DROID, PERRY, PUBANNOTATION, annotation, rows, tabs
+from format_files import BIOC, PERRY, PUBANNOTATION, annotation, rows, tabs
 from test_formats import check_fault, check_value
 
 
@@ -15,11 +15,6 @@ def pubtator(*columns: object) -> str:
 
 def perry(**changes: Any) -> str:
     return json.dumps({**PERRY, "tokens_number": [0], **changes})
-
-
-def droid(**changes: Any) -> str:
-    made = {**DROID, "mention_id": "M9", **changes}
-    return json.dumps({key: value for key, value in made.items() if value != "absent"})
 
 
 def bioc(**changes: Any) -> str:
@@ -115,12 +110,6 @@ VALUES: list[tuple[str, str, str]] = [
      "4 mentions that begin with an I- tag / 2 nested mentions ignored"),
     ("hipe", tabs("a O O _ NoSpaceAfter|LED0.00", "b O O _ _")[:-1], r"d1 'Dr. Klee in Wien\nl. ab'"),
     ("hipe", tabs("#document_id=d3", "#\tO\tO\t_\t_", "a _ O _ _")[:-1], "d3 '# a'"),
-    ("zeshel",
-     droid(context_document_id="P2", start_index=2, end_index=3, text="pirate sails", label_document_id="absent"),
-     "P2 'Pirate A pirate  sails .' lego / M9 9-22 LOW_OVERLAP - {'note': 1}"),
-    ("zeshel", droid(context_document_id="P2", start_index=2, end_index=3, text="pirate  sails", category="absent"),
-     "P2 'Pirate A pirate  sails .' lego / M9 9-22 None P2 {'note': 1} / "
-     "1 mention texts that differ from their words in white space"),
     ("bioc", bioc(passages=[{"offset": 0, "text": "Flu", "annotations": [annotation("1", "Flu", (0, 3))] * 2}]),
      "9 'Flu' / 9:0-3 0-3 None - / 9:0-3#2 0-3 None -"),
     ("bioc", bioc(annotations=[annotation("1", "", (0, 1), (1, 1), type=7, CUI="C1; C2,C3+C4", note=None)]),
@@ -228,24 +217,6 @@ FAULTS: list[tuple[Any, ...]] = [
         (perry(mention_type=["HUM"]), "'mention_type' must be a string"),
     )),
     ("ecbplus", "mention", perry(doc_id="9_9ecb"), "'9_9ecb': X_corpus.txt has no such document", 0, "documents"),
-    *(("zeshel", "line", droid(**changes), words) for changes, words in (
-        ({"start_index": 11, "end_index": 11},
-         "'M9': words 11 to 11 do not fulfil .* < 11, the number of words of docu"),
-        ({"start_index": 7}, "words 7 to 6 do not fulfil"),
-        ({"text": "Robot"}, "the text of the mention differs from words 6 to 6 of its document"),
-        ({"start_index": 6.0}, "'M9': 'start_index' of a mention must be a whole number, not 6.0"),
-        ({"start_index": "absent"}, "'M9': a mention needs the key 'start_index'"),
-        ({"label_document_id": 7}, "'label_document_id' of a mention must be a string"),
-        ({"mention_id": ""}, "the mention id is empty"),
-        ({"mention_id": "M1", "label_document_id": "P1"}, r"'M1': this id is already taken, .* \(.*line 1\)"),
-        ({"category": "\ud800"}, "the type of the mention has a surrogate"),
-    )),
-    *(("zeshel", "line", droid(**changes), words, 0, "documents") for changes, words in (
-        ({"corpus": "muppets"}, r"'M9': .*documents has no file for the world 'muppets'"),
-        ({"corpus": "../mentions/test"}, "has no file for the world '../mentions/test'"),
-        ({"corpus": "yugioh"}, r"'M9': .*yugioh\.json has no document 'P1'"),
-        ({"context_document_id": "P9"}, r"lego\.json has no document 'P9'"),
-    )),
     *(("bioc", "document", piece, f"docs.json, document 2, '9': .*{words}") for piece, words in (
         (bioc(**CONTEXT), "the offset 2 after a text that ends at 3"),
         (bioc(passages=[{"offset": 10**12, "text": "Flu"}]), "gaps of at most 10,000"),

@@ -13,7 +13,6 @@ from format_files import (
     IN_OWL,
     ORGAN,
     RDF,
-    ROBOT,
     TURTLE,
     node,
     properties,
@@ -29,10 +28,6 @@ import arbo
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.formats.skos import read_entities as read_skos
 from arbo.formats.umls import ST21PV, read_entities as read_umls
-
-
-def page(title: str, text: str) -> str:
-    return json.dumps({"document_id": "P9", "title": title, "text": text})
 
 
 def term(*tags: str, obsolete: bool = False) -> str:
@@ -58,15 +53,6 @@ VALUES: list[tuple[str, str, str]] = [
      "2 alternative ids ignored, since they are another entity's own id"),
     ("medic", "D9|C0000009||flu\nC7||cold\nD9|C0000009||grippe\nD9|C0000009||flu",
      "D9 'flu' / ('grippe',) None / () ('C0000009', 'MESH:D9', 'UMLS:C0000009') () / C7 'cold' / () ('MESH:C7',) ()"),
-    *(("zeshel", page(title, text), added) for title, text, added in (
-        ("Klee", "Klee Klee was", "P9 'Klee' lego / () 'Klee was' / () ('lego/2',) ()"),
-        ("C.W. Jessen", "C . W . Jessen was born", "P9 'C.W. Jessen' lego / () 'was born' / () ('lego/2',) ()"),
-        ("Klee", "Kleenex is", "P9 'Klee' lego / () 'Kleenex is' / () ('lego/2',) ()"),
-        ("Klee Foot", "Klee", "P9 'Klee Foot' lego / () 'Klee' / () ('lego/2',) ()"),
-        ("Klee", "  Klee\n", "P9 'Klee' lego / () ('lego/2',) ()"),
-        ("Klee", "", "P9 'Klee' lego / () ('lego/2',) ()"),
-        ("Klee", "The painter Klee", "P9 'Klee' lego / () 'The painter Klee' / () ('lego/2',) ()"),
-    )),
     ("obo", term("id: U:9", "def: no quotes []", "synonym: no quotes X []", 'synonym: "open X []',
      'synonym: "fine" X []'),
      "U:9 'U:9' / ('fine',) None / ('organs',) () () / 1 malformed definitions ignored / "
@@ -149,8 +135,6 @@ FAULTS: list[tuple[Any, ...]] = [
         ("D2||", "'D2': the entity's name is empty"),
         ("D1||cold", r"'D1': this id is already taken, with different content \(.*, line 1\)"),
     )),
-    ("zeshel", "document", page(" ", ""), "'P9': the entity's name is empty"),
-    ("zeshel", "document", json.dumps(ROBOT), "'P1': this id is already taken"),  # the same page as another line
     *(("obo", "document", stanza, *words) for stanza, *words in (
         (term("name: kidney"), "entity id is empty"),
         (term("id: U:9", "name"), "expected a line of the form `tag: value`", 2),

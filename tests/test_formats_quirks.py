@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 from builders import save_lines
-from format_files import BIOC, BIOC_XML, DOCUMENTS, DROID, PERRY, PUBANNOTATION, RDF, ROBOT, rows, save, tabs
+from format_files import BIOC, BIOC_XML, PERRY, PUBANNOTATION, RDF, save, tabs
 from test_formats import lines_of, read
 
 import arbo
 from arbo.errors import DataError, UsageError
 from arbo.formats import brat, read_documents
 from arbo.formats.brat import read_documents as read_brat
-from arbo.formats.zeshel import read_documents as read_zeshel
 
 OPTIONS: Any = {"on_error": "skip"}
 
@@ -391,53 +390,6 @@ def test_a_file_that_is_malformed_or_hostile_is_refused(
     if kind == "entities" and name != "csv":  # nor is it skipped
         with pytest.raises(DataError, match=words):
             read(kind, path, name, **OPTIONS)
-
-
-# ZeShEL
-
-
-@pytest.mark.parametrize(
-    ("page", "words"),
-    [
-        ({**ROBOT, "text": "other"}, "'P1': two different documents have this id"),
-        ({"document_id": "P9", "title": "x"}, "'P9': a document needs the key 'text'"),
-        ("[1]", "a document must be a JSON object, not this list"),
-        ('{"document_id": "P9"', "not JSON"),
-    ],
-)
-def test_a_malformed_page_of_zeshel_fails_by_place_or_is_skipped(tmp_path: Path, page: object, words: str) -> None:
-    files = {**DOCUMENTS["zeshel"], "documents/lego.json": rows(ROBOT, page, ROBOT)}
-    path = save(tmp_path, "zeshel", files)
-    with pytest.raises(DataError, match=f"lego.json, line 2.*{words}"):
-        read_zeshel(path)
-    corpus = read_zeshel(path, **OPTIONS)
-    assert (len(corpus.mentions), corpus.notes) == (3, {"malformed documents skipped": 1})
-
-
-def test_words_of_zeshel_are_what_python_splits(tmp_path: Path) -> None:
-    text = "\u00a0a\u2003b\u0085c\x1cd \u200b e\u3000"
-    page = {"document_id": "P1", "title": "a", "text": text}
-    for place, token in enumerate(text.split()):
-        droid = {**DROID, "start_index": place, "end_index": place, "text": token}
-        path = save(tmp_path, "zeshel", {"mentions/test.json": rows(droid), "documents/lego.json": rows(page)})
-        assert read_zeshel(path).mentions[0].text == token
-
-
-def test_folders_of_zeshel(tmp_path: Path) -> None:
-    path = save(tmp_path, "zeshel", DOCUMENTS["zeshel"])
-    save_lines(
-        path.with_name("heldout.json.gz"),
-        {**DROID, "mention_id": "M0", "start_index": 0, "end_index": 0, "text": "Ann"},
-    )
-    save_lines(path.with_name("train.json"), DROID)
-    corpus = read_zeshel(path.parent)
-    assert [m.id for m in corpus[0].mentions] == ["M0", "M1", "M2"]
-    assert corpus.notes == {"duplicate mentions dropped": 1}
-    for file in (tmp_path / "documents").iterdir():
-        file.unlink()
-    (tmp_path / "documents").rmdir()
-    with pytest.raises(DataError, match="documents: the folder of the texts is missing; put it beside"):
-        read_zeshel(path)
 
 
 # arbo's JSON lines

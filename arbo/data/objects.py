@@ -118,7 +118,6 @@ spans = a_kind(
     lambda value: tuple(map(tuple, value)),
 )
 """The pairs become tuples; `check_spans` checks that they are offsets."""
-whole_number = a_kind("a whole number", lambda value: type(value) is int)
 mapping = a_kind("an object", lambda value: isinstance(value, dict))
 
 DOCUMENT_KEYS: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list, "domain": string}

@@ -30,7 +30,7 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.formats.files import Paths, data_files, line_pieces, read_head, read_items, read_lines
 
-_Shared = Literal["csv", "jsonl", "parquet", "tsv", "zeshel"]
+_Shared = Literal["csv", "jsonl", "parquet", "tsv"]
 _OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
 Graph = Literal["graphrag", "lightrag", "neo4j"]
 DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "text"]
@@ -63,7 +63,6 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     "gsc": r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$",
     "bioc": r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|" + _JSON_WITH + r'"passages"\s*:\s*\[',
     "pubannotation": _JSON_WITH + r'"(denotations|sourcedb)"\s*:',
-    "zeshel": r'\A.*\n\s*\{.*"context_document_id"',
     "jsonl": r"\A.*\n\s*\{",
     "csv": _CSV,
     "tsv": r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',
@@ -81,7 +80,6 @@ KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
     "obographs": r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[',
     "skos": r"^[^\S\n]*+(?:<\?xml[^>\n]*>\s*+)?(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
     "medic": r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|",
-    "zeshel": r'\A.*\.json\n\s*\{.*"title"',
     "jsonl": r'\A.*\n\s*\{.*"name"',
     "csv": _CSV,
     "tsv": r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",

@@ -41,7 +41,7 @@ _PEL = TrainingConfig(
     learning_rate=1e-5,
     warmup=0.25,
 )
-# Appendix A, of MedMentions. For ZeShEL, whose pages have no types, the paper's entity is that of `_MARKED`.
+# Appendix A, of MedMentions.
 _PEL_ENTITY = "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
 _PEL_READS = EncoderConfig.in_context(pooling="mean", metric="cosine", **_MARKED | {"entity": _PEL_ENTITY})
 

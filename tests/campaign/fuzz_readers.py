@@ -125,7 +125,7 @@ def _case(
     for one, content in files.items():
         (folder / "in" / one).parent.mkdir(exist_ok=True)
         (folder / "in" / one).write_bytes(mutations.mutated(content, chance) if one == file else content)
-    path = folder / "in" / next(iter(files)) if len(files) == 1 or name == "zeshel" else folder / "in"
+    path = folder / "in" / next(iter(files)) if len(files) == 1 else folder / "in"
     format_ = None if chance.random() < 0.15 else name.split()[0]
     found: dict[str, Any] = {}
     for on_error in ("fail", "skip"):
