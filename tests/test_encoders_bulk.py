@@ -168,7 +168,7 @@ NAMES = st.one_of(
     ids=["default", "sizes", "zeros", "no alias"],
 )
 @given(fitted=st.lists(NAMES, max_size=8), sought=st.lists(NAMES, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_vectors_are_those_of_plain_python(encoder: arbo.NgramEncoder, fitted: list[str], sought: list[str]) -> None:
     compare(encoder, fitted, sought + fitted[:2])
 
@@ -182,7 +182,7 @@ def test_chunks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @given(st.one_of(NAMES, st.text("aeiou'`S xh_-.rsuzy\t\x1f1", max_size=30)))
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=600, deadline=None)
 def test_words_are_those_of_the_normalised_name(name: str) -> None:
     names = ["a b", name, "c", f"{name} c"]
     words, (start, items) = words_of(Spans.of(names))

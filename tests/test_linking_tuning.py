@@ -148,7 +148,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(graphs(), st.sampled_from(NESTED))
 def test_the_nested_methods_are_nested_in_the_larger_threshold(graph: Graph, method: Method) -> None:
     """One partition without one of the limits gives the links and parents at every limit above the other."""

@@ -209,7 +209,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the list of processes of Linux")
-@pytest.mark.parametrize("who", ["driver", "interrupted"])
+@pytest.mark.parametrize("who", ["driver", "worker", "interrupted"])
 def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str, files: Path, run: Run) -> None:
     work, job = tmp_path / "work", linking(files, "test.jsonl")
     spread = ["link", *job, "--out", tmp_path / "run", "--workers", 2]
@@ -218,8 +218,14 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, who: str, files: 
     while not any(name.startswith("search") for name in parts_of(work)):
         time.sleep(0.02)
     workers = children(process.pid)
-    process.send_signal(signal.SIGINT if who == "interrupted" else signal.SIGKILL)
+    if who == "worker":
+        own = [pid for pid in workers if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(own[0], signal.SIGKILL)
+    else:
+        process.send_signal(signal.SIGINT if who == "interrupted" else signal.SIGKILL)
     told = process.communicate()[1]
+    assert process.returncode
+    assert who != "worker" or "run the same command again" in told
     if who == "interrupted":
         kept = f"finished parts are kept in {work}, and the same command takes them"
         assert (process.returncode, told) == (130, f"interrupted\n{kept}\n")

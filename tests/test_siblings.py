@@ -14,9 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LINK = """
 import arbo
 
-documents, kb = arbo.load_sample()
-result = arbo.Linker(kb).link(documents[:9])
-print(result.evaluate().accuracy_with_nil > 0.5, len(result.discovered) > 0)
+texts = {"near": "marsh fever", "far": "other"}
+documents = [arbo.Document(id, text, (arbo.Mention(id, id, ((0, 5),), text[:5]),)) for id, text in texts.items()]
+encoder = arbo.VectorEncoder({"near": [1.0, 0.0], "far": [0.0, 1.0]}, {"D1": [1.0, 0.0]}, metric="dot")
+config = arbo.LinkerConfig(method="independent", entity_threshold=-0.5, mention_threshold=-2.0)
+linked = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("D1", "fever")]), encoder, config).link(documents)
+print([link.entity for link in linked.links] == ["D1", None], len(linked.discovered) == 1)
 """
 LOOK = """
 import arbo

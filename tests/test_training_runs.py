@@ -158,7 +158,7 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: Any, name: str
 ) -> None:
     out, whole = tmp_path / "model", unbroken(name)
-    for after in (0, 1, 2):
+    for after in (0, 2):
         with pytest.raises(Killed):
             begin(name, bert, out, dying(after))
         assert not out.exists()
@@ -252,7 +252,7 @@ def dead_after(moves: int, folder: Path) -> Iterator[Iterator[int]]:
         yield done
 
 
-@pytest.mark.parametrize("place", [0, 8, -5, -3, -1])
+@pytest.mark.parametrize("place", [8, -3, -1])
 def test_killed_between_any_two_files(bert: Tower, unbroken: Any, tmp_path: Path, place: int) -> None:
     out = tmp_path / "model"
     with pytest.raises(Killed), dead_after(place % unbroken("dual").moves, tmp_path):
@@ -429,10 +429,12 @@ def test_two_processes_train_as_one(
     bert_folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(sample_files(tmp_path))
+    sample().train[:12].to_jsonl("few.jsonl")
+    sample().dev[:4].to_jsonl("dev.jsonl")
     shutil.copytree(bert_folder, tmp_path / "bert")
     edit_json(tmp_path / "bert" / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     (tmp_path / "told.py").write_text(_TOLD, "utf-8")
-    words = ["train", "encoder", "train.jsonl", "--kb", "kb.jsonl", "--dev", "test.jsonl", "--encoder", "bert"]
+    words = ["train", "encoder", "few.jsonl", "--kb", "kb.jsonl", "--dev", "dev.jsonl", "--encoder", "bert"]
     words += ["--set", "steps=3", "--set", "batch_size=16", "--set", "learning_rate=0.001", "--out"]
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     alone = run(*words, "one")

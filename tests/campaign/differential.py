@@ -382,14 +382,14 @@ def _links(seed: int, folder: Path) -> None:
 
 
 CAMPAIGNS = {
-    "partition": Campaign(_partition, "all methods give what their definitions give, ties included", 180_000, 600),
-    "networkx": Campaign(_networkx, "arborescences and spanning trees are those of NetworkX", 180_000, 300),
-    "decisions": Campaign(_decisions, "decisions are obeyed as their definition says", 60_000, 250),
-    "trees": Campaign(_trees, "merge trees and cuts are those of brute force and SciPy", 60_000, 400),
+    "partition": Campaign(_partition, "all methods give what their definitions give, ties included", 180_000, 300),
+    "networkx": Campaign(_networkx, "arborescences and spanning trees are those of NetworkX", 180_000, 200),
+    "decisions": Campaign(_decisions, "decisions are obeyed as their definition says", 60_000, 120),
+    "trees": Campaign(_trees, "merge trees and cuts are those of brute force and SciPy", 60_000, 200),
     "clusters": Campaign(_clusters, "scores of clusters are those of definitions and scikit-learn", 20_000, 60),
-    "mentions": Campaign(_mentions, "scores of mentions are those of definitions and scikit-learn", 60_000, 200),
-    "search": Campaign(_search, "each search lists what a full scan in float64 lists, to the last bit", 120_000, 300),
-    "growth": Campaign(_growth, "lists that grow and shrink are those of a full scan", 60_000, 200),
+    "mentions": Campaign(_mentions, "scores of mentions are those of definitions and scikit-learn", 60_000, 100),
+    "search": Campaign(_search, "each search lists what a full scan in float64 lists, to the last bit", 120_000, 150),
+    "growth": Campaign(_growth, "lists that grow and shrink are those of a full scan", 60_000, 80),
     "threads": Campaign(_threads, "1 to 8 threads, chunks of any size: the same lists", 10_000, 30),
     "shards": Campaign(_shards, "the search in shards is the plain search", 20_000, 10),
     "links": Campaign(_links, "links, domains and documents alone are those of a full scan", 20_000, 15),

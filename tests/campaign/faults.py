@@ -105,7 +105,7 @@ CAMPAIGNS = {
         _calls,
         "a file operation fails: an error that says why, no half file, then success",
         3000,
-        2,
+        1,
         seconds=900,
         slow=True,
     ),

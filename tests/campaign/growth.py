@@ -12,5 +12,5 @@ def _history(seed: int, folder: Path) -> None:
 
 
 CAMPAIGNS = {
-    "histories": Campaign(_history, "a run that grew equals its refit, after each of four steps", many=20_000, few=12)
+    "histories": Campaign(_history, "a run that grew equals its refit, after each of four steps", many=20_000, few=6)
 }

@@ -52,7 +52,7 @@ CAMPAIGNS = {
         _case,
         "link, discover, add, train, index and export, killed: then the files of an undisturbed run",
         1200,
-        4,
+        3,
         seconds=900,
         slow=True,
     )

@@ -126,6 +126,6 @@ CAMPAIGNS = {
         _one_cache, "two to eight processes with one cache of embeddings: what each finds alone", 200, 1, slow=True
     ),
     "corrections": Campaign(
-        _one_corrections, "reviews append to one file of corrections: no line is lost", 600, 20, slow=True
+        _one_corrections, "reviews append to one file of corrections: no line is lost", 600, 8, slow=True
     ),
 }

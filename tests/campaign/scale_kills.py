@@ -161,7 +161,7 @@ def _ray_kills(seed: int, folder: Path) -> None:
 
 _ASKS = "a job whose {} are killed goes on: the same tables, and no finished part is made again"
 CAMPAIGNS = {  # a case has two to four kills
-    "processes": Campaign(_kills, _ASKS.format("workers or driver"), many=50, few=1, processes=True, slow=True),
+    "processes": Campaign(_kills, _ASKS.format("workers or driver"), many=50, few=0, processes=True, slow=True),
     "ray": Campaign(
         _ray_kills, _ASKS.format("nodes, workers or driver"), many=50, few=1, gigabytes=64, processes=True, slow=True
     ),
