@@ -41,3 +41,9 @@ def test_the_published_answer_and_an_acceptable_one_where_weights_are_tied(share
         if kind == "undirected":
             assert sorted(edge[2] for edge in kept) == sorted(edge[2] for edge in published), case["id"]
     assert (total, tied) == counts
+
+
+def test_of_equal_edges_into_a_cycle_the_smaller_source_wins_and_not_the_smaller_mention():
+    edges = [(0, 4, -0.5), (2, 1, -1.0), (0, 5, -1.0), (4, 2, -1.0), (1, 2, -1.0), (5, 1, -1.0)]
+    source, target, _ = check_partition("arborescence", edges, 1, 6, None).edges()
+    assert (4, 2) in set(zip(source.tolist(), target.tolist(), strict=True))
