@@ -12,8 +12,8 @@ from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.data.columns import columns_named
-from arbo.edges.columns import LEVELS, Column
+from arbo.data.columns import LEVELS, columns_named
+from arbo.edges.columns import Column
 from arbo.edges.evidence import ColumnWeights
 
 NAMES = [

@@ -63,9 +63,13 @@ def test_counts_are_those_of_the_tables(opened: Browser, result: arbo.Result) ->
     tiles = opened.run("[...document.querySelectorAll('.tile strong')].map(one => one.innerText)")
     assert tiles == ["442", "142", "118", str(len(result.discovered))]
     rows = "[...document.querySelectorAll('.scores tbody tr')]"
-    scores = opened.run(f"{rows}.map(row => [...row.cells].slice(0, 2).map(cell => cell.innerText))")
+    scores = opened.run(f"{rows}.map(row => [...row.cells].slice(0, 3).map(cell => cell.innerText.trim()))")
     (entries,) = result.evaluate().report("run").systems.values()
-    assert scores == [[name, f"{entry.score.value:.3f}"] for name, entry in entries.items()]
+    ends = {name: entry.interval for name, entry in entries.items()}
+    assert scores == [
+        [name, f"{entry.score.value:.3f}", " – ".join(f"{end:.3f}" for end in ends[name] or ()) or "–"]
+        for name, entry in entries.items()
+    ]
 
 
 @pytest.mark.parametrize("nil", [False, True])

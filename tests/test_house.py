@@ -24,17 +24,17 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1325,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2855,  # 2,300
+    "arbo/cli": 2845,  # 2,300
     "arbo/corrections": 1055,  # 1,000 before mentions were split and had several entities
-    "arbo/data": 3125,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
-    "arbo/edges": 1820,  # 1,200; the names model takes 540, columns as evidence 415
+    "arbo/data": 3145,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
+    "arbo/edges": 1805,  # 1,200; the names model takes 540, columns as evidence 415
     "arbo/encoders": 3020,  # 2,700
     "arbo/explore": 900,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3875,  # 3,300 before quotes, braces, comments, guesses that fail, words with tags, and graphs (480)
     "arbo/kb": 520,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1890,  # 1,400 with the linker
     "arbo/pipeline": 545,
-    "arbo/results": 2440,  # 2,400
+    "arbo/results": 2460,  # 2,400
     "arbo/retrieval": 1390,  # 1,000
     "arbo/sample": 25,
     "arbo/scale": 740,  # 700 when elsewhere is one hook (50)
@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 4130,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_230, 31_930, 26_040
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_250, 31_940, 26_040
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
 waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""

@@ -158,22 +158,8 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
     from arbo.data.gold import Gold
 
     say_corrections(result)
-    if result.manifest["config"]["treat_as"] == "list":
-        console.say(
-            f"{len(documents):,} documents are nothing but a name, so that they are a list (`--as text` overrides): "
-            "equal names are one, the names model weighs pairs of others, and clusters are merged up to an average "
-            f"dissimilarity of {result.manifest['threshold']['nil']:g} (--threshold)"
-        )
-    if (gap := result.manifest["gap"]) is not None and not result.manifest["config"]["kb_complete"]:
-        lacks = f"about {gap:.0%} of the mentions have" if gap >= 0.005 else "hardly a mention has"
-        console.say(
-            f"{lacks} no entity in the knowledge base, by estimate (`--set kb_complete=true` if none), so that links "
-            f"are up to a dissimilarity of {result.manifest['threshold']['entity']:.2f} (--threshold)"
-        )
-    if columns := result.manifest["encoder"].get("edges", {}).get("columns"):
-        from arbo.edges.evidence import evidence_line
-
-        console.say("evidence, in log-odds: " + "; ".join(map(evidence_line, columns)))
+    for line in result.choices:
+        console.say(line)
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(

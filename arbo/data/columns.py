@@ -1,5 +1,7 @@
 """Columns of a table that are evidence: how a setting names them, and their cells."""
 
+from collections.abc import Sequence
+from math import log
 from typing import Any, Literal, get_args
 
 from arbo.data.arrow import numbers
@@ -10,7 +12,26 @@ from arbo.errors import UsageError, listed
 ColumnKind = Literal["text", "number", "code", "exact", "source"]
 """What the values of a column are: texts, which may be places or titles; numbers; codes, such as dates and numbers of
 telephones; values that are equal or not; or the table from which a row comes, in which no entity is twice."""
+_ALIKE = ("equal", "nearly equal", "one inside the other", "similar", "somewhat similar", "different")
+LEVELS: dict[ColumnKind, tuple[str, ...]] = {
+    "text": _ALIKE,
+    "code": _ALIKE,
+    "number": ("equal", "within 2 %", "within 10 %", "within 30 %", "different"),
+    "exact": ("equal", "different"),
+    "source": ("the same", "another"),
+}
+"""The levels of likeness by kind, from 1 on; 0 means that a value is missing."""
 _KINDS: dict[str, ColumnKind] = {**{kind: kind for kind in get_args(ColumnKind)}, "place": "text", "date": "code"}
+
+
+def evidence_line(column: str, kind: ColumnKind, m: Sequence[float], u: Sequence[float]) -> str:
+    """Say what each level of a column weighs, by its shares among pairs that are one and among others.
+
+    >>> evidence_line("vat", "exact", [0.8, 0.2], [0.1, 0.9])
+    'vat (exact): equal +2.1, different -1.5'
+    """
+    levels = zip(LEVELS[kind], m, u, strict=True)
+    return f"{column} ({kind}): {', '.join(f'{level} {log(same) - log(other):+.1f}' for level, same, other in levels)}"
 
 
 def columns_named(evidence: str) -> list[tuple[str, ColumnKind | None]]:

@@ -18,15 +18,6 @@ from arbo.errors import UsageError
 from arbo.text.names import normalize_names
 
 Levels = npt.NDArray[np.int8]
-_ALIKE = ("equal", "nearly equal", "one inside the other", "similar", "somewhat similar", "different")
-LEVELS: dict[ColumnKind, tuple[str, ...]] = {
-    "text": _ALIKE,
-    "code": _ALIKE,
-    "number": ("equal", "within 2 %", "within 10 %", "within 30 %", "different"),
-    "exact": ("equal", "different"),
-    "source": ("the same", "another"),
-}
-"""The levels of likeness by kind, from 1 on; 0 means that a value is missing."""
 _MOST = 0.8  # share of values that have a kind
 _RARE = 10  # most rows of a value that proposes pairs
 _SHARED = (0.6, 0.4, 0.2)  # least shares of common 3-grams: nearly equal, similar, somewhat similar

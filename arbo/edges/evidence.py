@@ -23,8 +23,8 @@ import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.data.columns import ColumnKind
-from arbo.edges.columns import LEVELS, Column, Levels, columns_in
+from arbo.data.columns import LEVELS, ColumnKind
+from arbo.edges.columns import Column, Levels, columns_in
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
 from arbo.edges.pairs import distinct
@@ -66,13 +66,6 @@ class ColumnWeights(NamedTuple):
             prior = np.array([1 - _IN_ANOTHER_SOURCE, _IN_ANOTHER_SOURCE])
         m = np.bincount(levels, probability, n + 1)[1:] + _PRIOR * prior
         return cls(column.name, column.kind, (m / m.sum()).tolist(), u.tolist())
-
-
-def evidence_line(settings: Mapping[str, Any]) -> str:
-    """Say what a column weighs, by the settings of its `ColumnWeights`."""
-    weights = ColumnWeights(**settings)
-    levels = zip(LEVELS[weights.kind], weights.log_odds[1:].tolist(), strict=True)
-    return f"{weights.column} ({weights.kind}): {', '.join(f'{level} {value:+.1f}' for level, value in levels)}"
 
 
 class Pairs(NamedTuple):

@@ -28,6 +28,7 @@ def overview(run: Run) -> dict[str, Any]:
         "kb": None if kb is None else f"{kb['entities']:,} entities",
         "method": config["method"],
         "k": config["k"],
+        "choices": run.choices,
         "threshold": {kind: _finite(manifest["threshold"][kind]) for kind in ("entity", "mention")},
         "offset": run.offset,
         "scores": _scores(run),

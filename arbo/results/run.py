@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, numbers, rows_among
+from arbo.data.columns import evidence_line
 from arbo.data.tables import Tables, labels_in, mentions_in
 from arbo.files import PathLike
 from arbo.results.rows import ROWS_SHOWN, table_of
@@ -154,6 +155,26 @@ class Run:
     def offset(self) -> float:
         """The sum of similarity and dissimilarity."""
         return float(self.manifest["offset"])
+
+    @property
+    def choices(self) -> list[str]:
+        """What was chosen for these documents and why, a line each, with the option that overrides it."""
+        manifest, lines = self.manifest, []
+        if manifest["config"].get("treat_as") == "list":
+            lines.append(
+                "the documents are names alone: equal names are one, a model of names weighs other pairs, and clusters "
+                f"merge up to the average dissimilarity {manifest['threshold']['nil']:g} (--as text, --threshold)"
+            )
+        gap = manifest.get("gap")
+        if gap is not None and not manifest["config"].get("kb_complete"):
+            lacks = f"about {gap:.0%} of the mentions" if gap >= 0.005 else "hardly any mention"
+            lines.append(
+                f"estimate: the knowledge base lacks the entity of {lacks}, so that links reach up to dissimilarity "
+                f"{manifest['threshold']['entity']:.2f} (--threshold; --set kb_complete=true if it lacks none)"
+            )
+        if columns := manifest["encoder"].get("edges", {}).get("columns"):
+            lines.append("evidence, in log-odds: " + "; ".join(evidence_line(**column) for column in columns))
+        return lines
 
     def names_of(self, entity_id: str) -> list[str]:
         """Return the preferred name and the aliases of an entity; an empty list if the run does not have it."""

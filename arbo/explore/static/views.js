@@ -19,7 +19,7 @@ export async function overviewView(source) {
     told.histogram.bounds.length > 0 && section("Dissimilarities", histogram(told),
       !told.no_cuts && h("p", {}, link("Move the thresholds", "threshold"))),
     told.sizes.length > 0 && section("Sizes of clusters", sizeBars(told.sizes)),
-    section("How it was made", facts(told, hasKb)),
+    section("How it was made", told.choices.map((line) => h("p", {}, line)), facts(told, hasKb)),
   ] };
 }
 
@@ -28,7 +28,7 @@ function tile(value, label, more, ...words) {
 }
 
 function scoreTable(scores) {
-  const interval = ({ score, interval: ends }) => (is(ends?.[0]) ? [whisker(score, ...ends), ` ${ends.map(decimal).join(" – ")}`] : "–");
+  const interval = ({ score, interval: ends }) => (is(ends?.[0]) ? [whisker(score, ...ends), ` ${ends.map((end) => decimal(end)).join(" – ")}`] : "–");
   const rows = Object.entries(scores).map(([name, one]) => ({ cells: [name, decimal(one.score), interval(one), one.over ?? ""] }));
   return table([["score"], ["value", "number"], ["95 % interval"], ["over"]], rows, "scores");
 }
