@@ -40,9 +40,7 @@ def fitted(X: Any, *args: Any, entities: Any = None, **options: Any) -> Arboresc
 @parametrize_with_checks(
     [
         ArborescenceClustering(),
-        ArborescenceClustering(threshold=0.1),
         ArborescenceClustering(2, threshold=(0.1, 0.2), method="minimax", metric="dot"),
-        ArborescenceClustering(1, method="undirected", metric="dot"),
         ArborescenceClustering(method="independent", threshold=0.2),
         ArborescenceClustering(nil_linkage="average", nil_threshold=0.3),
     ]

@@ -282,7 +282,7 @@ LINES = st.one_of(
     st.booleans(),
     st.randoms(use_true_random=False),
 )
-@settings(deadline=None, max_examples=80, derandomize=True)
+@settings(deadline=None, max_examples=40, derandomize=True)
 def test_none_is_lost_or_overruled_and_the_order_of_lines_does_not_matter(
     records: list[dict[str, Any]], spread: Any, method: str, limited: bool, random: Any
 ) -> None:

@@ -40,7 +40,7 @@ def tables(result: arbo.Result) -> tuple[list[dict[str, Any]], ...]:
     return links, clusters, mentions, result.entity_table.to_pylist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.sampled_from(METHODS), st.integers(0, 3), st.sampled_from(["single", "average"]))
 def test_any_order_of_documents_gives_the_same_tables(data: st.DataObject, method: Any, k: int, nil: Any) -> None:
     documents = data.draw(collections())

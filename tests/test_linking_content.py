@@ -58,7 +58,7 @@ def test_the_fingerprint_follows_the_values_alone(seed: int, other: int) -> None
     assert (corpus.fingerprint == another.fingerprint) == (values(corpus) == values(another))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_tables_that_grow_are_those_of_the_documents(seed: int) -> None:
     rng = np.random.default_rng(seed)

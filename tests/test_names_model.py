@@ -91,7 +91,7 @@ def test_equal_names_are_one_unless_people_say_otherwise() -> None:
     assert split.cluster_of("0") == split.cluster_of("2")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(st.sampled_from(NAMES), min_size=3, max_size=12), st.data())
 def test_growth_equals_the_run_on_all_names(names: list[str], data: st.DataObject) -> None:
     rows = [{"id": f"{data.draw(st.integers(0, 99))}-{i}", "text": name} for i, name in enumerate(names)]

@@ -125,11 +125,12 @@ def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
     start = arbo.DualEncoder(bert, bert, reads).with_markers()
-    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=2, batch_size=32, learning_rate=1e-3)
-    trained = train(start, documents[:60], kb, out=tmp_path / "model", dev=documents[60:], config=config)
+    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=2, batch_size=16, learning_rate=1e-3)
+    dev = documents[75:]
+    trained = train(start, documents[:30], kb, out=tmp_path / "model", dev=dev, config=config)
 
     def recall(model: arbo.DualEncoder) -> float:
-        linking = arbo.Linker(kb, model).link(documents[60:]).evaluate().linking
+        linking = arbo.Linker(kb, model).link(dev).evaluate().linking
         assert linking is not None
         return linking.recall[1]
 
@@ -295,7 +296,7 @@ def test_one_entity_with_one_mention(bert: Tower, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_tiny_cross_encoder_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
-    dev, linker, out = documents[60:], arbo.Linker(kb), tmp_path / "cross"
+    dev, linker, out = documents[75:], arbo.Linker(kb), tmp_path / "cross"
     reads = CrossEncoderConfig(mention="[CLS] {mention} [SEP]", entity="{name} [SEP]", max_length=32, candidates=4)
     start = CrossEncoder.of(without_dropout(bert), reads)
     config = replace(QUICK_CROSS, epochs=2, batch_size=4, micro_batch=4)

@@ -333,14 +333,14 @@ def test_two_processes_do_not_train_in_one_folder(bert: Tower, unbroken: Any, tm
             before = sorted(path.name for path in out.with_name("model.training").iterdir())
             for changes in ({}, {"seed": 5}):  # not: belongs to another training, delete it
                 with pytest.raises(UsageError, match=r"another process is training .* need ACCELERATE_USE_CPU=true"):
-                    begin("dual", bert, out, **changes)
+                    begin("names", bert, out, **changes)
             assert sorted(path.name for path in out.with_name("model.training").iterdir()) == before
             raise Killed
         return arbo.progress.quiet(what)
 
     with pytest.raises(Killed):
-        begin("dual", bert, out, killed_while_another_begins)
-    assert_as_unbroken(unbroken("dual"), out, begin("dual", bert, out))  # a lock is not left behind
+        begin("names", bert, out, killed_while_another_begins)
+    assert_as_unbroken(unbroken("names"), out, begin("names", bert, out))  # a lock is not left behind
 
 
 def test_a_file_system_without_locks(
@@ -350,7 +350,7 @@ def test_a_file_system_without_locks(
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", fail)
-    assert_as_unbroken(unbroken("dual"), tmp_path / "model", begin("dual", bert, tmp_path / "model"))
+    assert_as_unbroken(unbroken("names"), tmp_path / "model", begin("names", bert, tmp_path / "model"))
     assert "cannot lock" in caplog.text
 
 
