@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Csr, Vectors, csr, offset_of
     from eval import *
-    from eval import plots, report
+    from eval import report
     from eval.conll import BracketError, Chains, columns_of, is_comment
     from eval.lines import without_singletons
     from eval.ratio import ratio

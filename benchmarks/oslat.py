@@ -57,8 +57,8 @@ from library.oslat.pairs import Pairs
 from library.oslat.rule_based import rule_based
 from library.oslat.scores import Scorer, given_scores, linked_scores
 from library.oslat.tasks import END_TO_END, QUAERO, TASKS, ncbi
+from library.plots import plot_steps
 from library.results import Figures, Row, Tables, record
-from library.steps import plot_steps
 from library.timing import seconds
 from library.trainings import recalls
 

@@ -34,12 +34,12 @@ from library.cells import Cell, key
 from library.corpora import Data
 from library.folders import PLOTS
 from library.nil import CANDIDATES, NilGold, Part, by_threshold
+from library.plots import plot_precision_recall, plot_steps
 from library.results import Row, record
-from library.steps import plot_steps
 from library.trainings import RECALL, Training, Trainings, columns, differences, means, options, recalls
 
 import arbo
-from eval import nil_curve, plot_precision_recall
+from eval import nil_curve
 
 Floats = npt.NDArray[np.float64]
 

@@ -43,7 +43,6 @@ from .nil import (
     nil_scores,
     threshold_curve,
 )
-from .plots import plot_precision_recall
 from .ratio import f_measure, proportion
 from .report import Report
 from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
@@ -59,7 +58,7 @@ __all__ = [
     "cluster_lines", "clustering_scores", "conll_of_cuts", "coreference_by_document", "coreference_counts",
     "coreference_lines", "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency",
     "f_measure", "linking_outcomes", "linking_scores", "nil_as_class", "nil_curve",
-    "nil_scores", "plot_precision_recall", "proportion", "read_clusters",
+    "nil_scores", "proportion", "read_clusters",
     "read_conll", "scores_from_counts", "span_scores", "threshold_curve",
 ]
 # fmt: on

@@ -125,7 +125,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("kb convert kb.jsonl --out notes.jsonl", 2, "notes.jsonl exists, and arbo did not write it"),
         ("export spoilt --to jsonl --out notes.jsonl", 2, "notes.jsonl exists, and arbo did not write it"),
         ("evaluate spoilt --save notes.md", 2, "notes.md exists, and arbo did not write it"),
-        ("evaluate spoilt --plot notes.md", 2, "notes.md exists, and arbo did not write it"),
         ("score key.conll key.conll --save notes.md", 2, "notes.md exists, and arbo did not write it"),
         ("demo --files thesis --out out", 2, "entities.jsonl exists and is not the sample; choose another folder"),
         ("find test.jsonl --kb kb.jsonl --finder magic", 2, "--finder 'magic': no such folder; choose `dictionary`"),
@@ -181,7 +180,6 @@ def test_errors_of_runs(run: Run, folder: Path, tmp_path: Path, monkeypatch: pyt
         ("add run --anew --kb kb.jsonl --out two", "has no knowledge base; leave --kb"),
         ("diff run", "give two runs: run was not made of another run"),
         ("explain run nobody", "'nobody'"),
-        ("evaluate run --plot nil.png", "--plot needs a run of `arbo link` with gold mentions that are NIL"),
         ("evaluate run --save table.html", "must end in one of .csv"),
         ("evaluate run --save run/manifest.json", "would change the input"),
         ("evaluate run --gold docs --train docs", "--train and --gold exclude each other"),
@@ -202,8 +200,8 @@ def test_only_files_of_arbo_are_replaced(
     commands = [
         *(f"export run --to {name} --out {name}{end}" for name in formats for end in ("", ".gz")),
         *(f"kb convert {kb} --out entities{end}" for end in ENDINGS),
-        " --save report".join(["evaluate run --plot report.png", *FORMATS]),
-        " --save report.of.two".join(["evaluate run other=run --plot report.svg", *FORMATS]),
+        " --save report".join(["evaluate run", *FORMATS]),
+        " --save report.of.two".join(["evaluate run other=run", *FORMATS]),
         f"find {folder / 'test.jsonl'} --kb {kb} --out jsonl.jsonl",
         "explore run --out page.html",
     ]

@@ -24,7 +24,7 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1325,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2845,  # 2,300
+    "arbo/cli": 2825,  # 2,300
     "arbo/corrections": 1055,  # 1,000 before mentions were split and had several entities
     "arbo/data": 3145,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 1805,  # 1,200; the names model takes 540, columns as evidence 415
@@ -43,15 +43,15 @@ BUDGETS = {
     "arbo/text": 810,  # normalises many names in one pass; signs
     "arbo/training": 2645,  # 3,200
     "clustering": 4190,  # 4,500
-    "eval": 4130,  # 4,000
+    "eval": 4030,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_250, 31_940, 26_040
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_130, 31_840, 26_020
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
 waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""
 FILES_IN_A_FOLDER = 32
-VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 220, 24
+VERBS, OPTIONS, OPTIONS_OF_LINK = 25, 219, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40
 """How many functions may have over 40 lines, and over 6 parameters; kernels that numba compiles do not count."""
 FUNCTIONS, FILES, DEPTH = 320, 53, 17

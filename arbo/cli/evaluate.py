@@ -67,10 +67,6 @@ def _of_systems(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 _GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
 _KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
-_PLOT = (
-    "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
-    "or .svg file."
-)
 _RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
 _TRAIN = "Training documents, to score seen and unseen entities separately too."
 
@@ -94,7 +90,6 @@ def evaluate(
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
     save: Save = None,
-    plot: Annotated[Path | None, Option(metavar="FILE", help=_PLOT)] = None,
 ) -> None:
     """Score runs against the gold annotations of their documents, or of the documents in --gold.
 
@@ -113,7 +108,7 @@ def evaluate(
     if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
         raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
     names = _name_systems(runs)
-    for file in (*(save or ()), *filter(None, [plot])):
+    for file in save or ():
         check_output(file, "report", ("",), *names.values(), train, gold)
     reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
     results = {name: arbo.Result.load(run) for name, run in names.items()}
@@ -132,8 +127,6 @@ def evaluate(
     console.answer({**_of_systems(evaluations), "report": report.as_dict()}, text)
     for file in save or ():
         save_file(report.save, file)
-    if plot is not None:
-        _plot(evaluations, plot)
 
 
 def _found_scores(
@@ -147,15 +140,6 @@ def _found_scores(
     if base is None:
         raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
     return {name: run_scores(result, gold, base) for name, result in results.items()}
-
-
-def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> None:
-    from arbo.engine import plot_precision_recall
-
-    curves = {name: curve for name, one in evaluations.items() if (curve := getattr(one, "nil_curve", None))}
-    if not any(curve.gold for curve in curves.values()):
-        raise UsageError("--plot needs a run of `arbo link` with gold mentions that are NIL; leave --plot out")
-    save_file(lambda file: plot_precision_recall(curves, file), path)
 
 
 ClusterFormat = Literal["conll", "jsonl"]

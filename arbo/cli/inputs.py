@@ -263,7 +263,7 @@ def check_no_input(file: Path, *inputs: Path | None) -> None:
 
 
 def save(write: Callable[[Path], None], file: Path) -> None:
-    """Write a report or draw a plot; raise UsageError if that fails."""
+    """Write a report; raise UsageError if that fails."""
     try:
         write(file)
     except (ImportError, ValueError) as error:

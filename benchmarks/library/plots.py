@@ -8,13 +8,16 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Mapping
+from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from .arrays import FloatArray
-from .files import suffix_of, write_whole
-from .table import plain
+from eval.arrays import FloatArray
+from eval.files import suffix_of, write_whole
+from eval.table import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +87,7 @@ def plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
         from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'arbo[plot]'") from error
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
     content = io.BytesIO()
     with style.context(["default", _STYLE]):  # independent of the user's settings, and only in this block
         figure = Figure(figsize=(6.4, 4.8))
@@ -97,3 +100,18 @@ def plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
             text.set_text(plain(name))
         figure.savefig(content, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=FORMATS[suffix])
     write_whole(path, content.getvalue())
+
+
+def plot_steps(
+    at: npt.NDArray[Any], curves: Mapping[str, npt.ArrayLike], path: Path, *, xlabel: str, ylabel: str
+) -> None:
+    """Plot scores as steps to a .png or .svg file: each is valid from its place, ascending, up to the next."""
+
+    def draw(axes: Any) -> Any:
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        return [
+            (axes.step(at, np.asarray(values), where="post", color=color, linestyle=dashes)[0], name)
+            for (name, values), color, dashes in zip(curves.items(), cycle(COLOURS), cycle(DASHES), strict=False)
+        ]
+
+    plot(draw, path)
