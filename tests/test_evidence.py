@@ -47,6 +47,7 @@ def together(result: arbo.Run) -> list[list[str]]:
     ("kind", "cells", "expected"),
     [
         (None, ["12.5", "12.50 %", "12.6", "13", "15", "99", ""], ["number", 1, 2, 3, 4, 5, 0]),
+        ("number", [f"{s}17{'0' * 307}" for s in ("", "", "-")], ["number", 1, 5]),
         (None, ["404/351-9533", "404 351 9533", "404-351-9534", "", "212-245-5336"], ["code", 1, 2, 0, 6]),
         (None, ["Adobe Systems", "adobe systems", "Adobe", "Adobe System Inc", "Symantec"], ["text", 1, 3, 2, 6]),
         (None, ["1998", "1998", "1999", "2004"], ["code", 1, 5, 6]),

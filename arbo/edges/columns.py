@@ -83,7 +83,7 @@ class Column(NamedTuple):
             known &= np.isfinite(self.number[a]) & np.isfinite(self.number[b])
             x, y = self.number[a[known]], self.number[b[known]]
             most = np.maximum(np.maximum(np.abs(x), np.abs(y)), np.finfo(np.float64).tiny)
-            out[known] = 1 + np.searchsorted((0, *_WITHIN), np.abs(x - y) / most)
+            out[known] = 1 + np.searchsorted((0, *_WITHIN), np.abs(x / 2 - y / 2) / (most / 2))
         elif self.grams is None or self.words is None:
             out[known] = np.where(a[known] == b[known], 1, 2)
         else:
