@@ -88,7 +88,7 @@ def plain_words(name: str) -> list[str]:
 def words_in(name: str) -> list[str]:
     """Return the words of a name and, if it has signs, these marked by them."""
     words, signs = plain_words(name), signs_of(name)
-    return [*words, *(marked(word, signs) for word in words)] if signs else words
+    return [*words, *(form for word in words for form in marked(word, signs))] if signs else words
 
 
 def incidence(rows: Iterable[Iterable[str]], column: dict[str, int]) -> sp.csr_array:

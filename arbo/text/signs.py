@@ -1,7 +1,7 @@
 """Signs that mean something in names: CD4+ and CD4-, C and C++, (+)- and (-)-limonene, 3 and 3'.
 
-`arbo.encoders.name_words` adds to a name with signs a second form of each of its words, marked by these signs, so that
-the cosine of two names that differ in signs alone is below 0.65, and dissimilarities beyond the default thresholds.
+`arbo.encoders.name_words` adds to a name with signs further forms of each of its words, marked by these signs, so that
+the cosine of two names that differ in signs alone is below 0.45, and dissimilarities beyond the default thresholds.
 """
 
 import re
@@ -20,6 +20,7 @@ _SIGN = re.compile(
     r"|(?<=[0-9A-Z])['\u2032\u2019](?![A-Za-z])"  # a prime, no possessive
     r")"
 )
+_FORMS = 4  # so many that the name without signs is beyond the default threshold, 0.55
 _AS = str.maketrans("\u2032\u2019\u2212", "''-")
 
 
@@ -40,7 +41,7 @@ def signs_of(name: str) -> str:
     return "".join(sign for _, sign in sorted((match[1].casefold(), match[2]) for match in _SIGN.finditer(text)))
 
 
-def marked(word: str, signs: str) -> str:
-    """Return a word of a name with signs, none of whose n-grams of three or more letters a word without them has."""
-    mark = chr(0x4E00 + crc32(signs.encode()) % 20_000)  # a letter that is no part of such words
-    return mark + mark.join(word) + mark
+def marked(word: str, signs: str) -> list[str]:
+    """Return forms of a word of a name with signs, whose n-grams of three or more letters no word without them has."""
+    first = 0x4E00 + crc32(signs.encode()) % 20_000  # a letter that is no part of such words
+    return [mark + mark.join(word) + mark for mark in map(chr, range(first, first + _FORMS))]
