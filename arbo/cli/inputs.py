@@ -266,5 +266,5 @@ def save(write: Callable[[Path], None], file: Path) -> None:
     """Write a report; raise UsageError if that fails."""
     try:
         write(file)
-    except (ImportError, ValueError) as error:
+    except ValueError as error:
         raise UsageError(f"cannot write {file}: {error}") from None

@@ -62,7 +62,7 @@ def verbs() -> dict[tuple[str, ...], list[Any]]:
 def _value(parameter: Any, folder: Path, chance: random.Random) -> str:
     """Draw a value that often fits a parameter."""
     files, name = originals(), parameter.name
-    if name in ("out", "save", "cache", "plot_confidence", "files", "work"):
+    if name in ("out", "save", "cache", "files", "work"):
         return str(folder / chance.choice(["out", "out.jsonl", "out.json", "out.tsv", "out-curve.svg", "deep/er/out"]))
     if chance.random() < 0.75:
         if name in ("docs", "documents", "train", "dev", "gold", "corpus", "parts", "key", "response"):
