@@ -37,6 +37,7 @@ from library.cells import Cell, Cells, key
 from library.command import parser_of
 from library.corpora import Data
 from library.decided import decided
+from library.early_exit import skipping
 from library.folders import MODELS
 from library.medic import CORPORA, UNTRAINED, encoder_of
 from library.results import Figures, Row, record
@@ -50,8 +51,7 @@ from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.linking.config import LinkerConfig
 from arbo.progress import bars
-from arbo.retrieval.candidates import best_first, is_gold, with_gold
-from arbo.retrieval.early_exit import margins, skipping
+from arbo.retrieval.candidates import best_first, is_gold, margins, with_gold
 from arbo.retrieval.reranking import rerank
 from clustering import METHODS
 

@@ -56,7 +56,7 @@ class LinkerConfig(Settings):
     """Number of nearest entities to keep for each mention, for margins, recall@k and a reranker."""
     skip_margin: NotBelow0 | None = None
     """Do not rerank mentions whose nearest entity is more similar than the second by at least this margin; None reranks
-    all mentions. See `arbo.retrieval.early_exit.skipping`."""
+    all mentions."""
     expand_abbreviations: bool = True
     """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None

@@ -20,7 +20,7 @@ from arbo.engine import Bools, Ids, Partition, Weights
 from arbo.linking.confidence import Confidence, evidence
 from arbo.linking.tables import MentionNames, NamedEntities, slices
 from arbo.results.schema import SCHEMA
-from arbo.retrieval.early_exit import margins
+from arbo.retrieval.candidates import margins
 from arbo.retrieval.retrieval import Retrieval
 
 Column: TypeAlias = Callable[[Ids], pa.Array]

@@ -178,6 +178,15 @@ def other_origin(one: tuple[str, str], other: tuple[str, str]) -> str | None:
     return None
 
 
+def margins(scores: Floats) -> Floats:
+    """Return the score of the first candidate minus the score of the second; infinity without a second score."""
+    margin = np.full(len(scores), np.inf, np.float32)
+    if scores.shape[1] > 1:
+        has_two = np.isfinite(scores[:, 1])
+        margin[has_two] = scores[has_two, 0] - scores[has_two, 1]
+    return margin
+
+
 def is_gold(entities: Ids, gold: Ids) -> Bools:
     """Mark the candidates that are gold entities of their mention; (mentions, k).
 

@@ -19,10 +19,9 @@ import scipy  # its modules are imported when they are used
 
 from arbo.data import Corpus, KnowledgeBase, MentionInput, mention_inputs
 from arbo.engine import Bools, Floats, Ids, Neighbors
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
-from arbo.retrieval.candidates import Candidates, best_first, gaps_filled
-from arbo.retrieval.early_exit import check_skip_margin, margins
+from arbo.retrieval.candidates import Candidates, best_first, gaps_filled, margins
 from arbo.retrieval.function_reranker import RerankFunction, reranker_of
 from arbo.retrieval.retrieval import Retrieval
 
@@ -114,14 +113,15 @@ def rerank(
     Candidates with equal scores keep their order. ``documents`` (see `Linker.link`) and ``kb`` must be those of the
     candidates. A mention is skipped if the score of its first candidate exceeds that of the second by ``skip_margin``
     or more, or if the second has no score; its first candidate then has the probability 1. With ``skip_margin=None`` no
-    mention is skipped; `skipping` chooses a margin. For ``expand_abbreviations`` see `LinkerConfig`.
+    mention is skipped. For ``expand_abbreviations`` see `LinkerConfig`.
 
     Raises:
         DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,
             infinity, or a wrong number of scores.
         UsageError: ``skip_margin`` is negative or not a finite number.
     """
-    check_skip_margin(skip_margin)
+    if skip_margin is not None and (type(skip_margin) not in (int, float) or not 0 <= skip_margin < float("inf")):
+        raise UsageError(f"skip_margin must be None or a finite number of at least 0, not {skip_margin!r}")
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations, kb=kb)

@@ -1,27 +1,11 @@
-"""Early exit: skip the reranker for mentions whose first candidate has a large margin."""
+"""Choose the margin from which a reranker skips mentions."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from arbo.engine import Floats, Ids
-from arbo.errors import UsageError
-from arbo.retrieval.candidates import Candidates, is_gold
-
-
-def check_skip_margin(margin: float | None) -> None:
-    """Raise UsageError for an invalid margin, see `LinkerConfig.skip_margin`."""
-    if margin is not None and (type(margin) not in (int, float) or not 0 <= margin < float("inf")):
-        raise UsageError(f"skip_margin must be None or a finite number of at least 0, not {margin!r}")
-
-
-def margins(scores: Floats) -> Floats:
-    """Return the score of the first candidate minus the score of the second; infinity without a second score."""
-    margin = np.full(len(scores), np.inf, np.float32)
-    if scores.shape[1] > 1:
-        has_two = np.isfinite(scores[:, 1])
-        margin[has_two] = scores[has_two, 0] - scores[has_two, 1]
-    return margin
+from arbo.engine import Ids
+from arbo.retrieval.candidates import Candidates, is_gold, margins
 
 
 class Skipping(NamedTuple):
@@ -45,11 +29,6 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
 
     ``reranked`` are the ``retrieved`` candidates after `rerank` without a margin. ``gold`` holds the rows of the
     correct entities of each mention, (mentions, any number), padded with -1, see `arbo.data.gold.Gold.entities`.
-
-    >>> before = Candidates([[0, 1], [0, 1], [0, 1]], [[0.9, 0.1], [0.6, 0.5], [0.8, 0.1]], "d", "kb", {})
-    >>> after = Candidates([[0, 1], [1, 0], [0, 1]], [[0.9, 0.1]] * 3, "d", "kb", {})
-    >>> skipping(before, after, np.array([[0], [1], [0]]))
-    Skipping(margin=0.699999988079071, skipped=0.6666666666666666, accuracy=1.0, lost=0.0)
     """
     margin = margins(retrieved.scores)
     before, after = (np.any(is_gold(one.entities[:, :1], gold), axis=1).astype(int) for one in (retrieved, reranked))
