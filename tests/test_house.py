@@ -35,18 +35,18 @@ BUDGETS = {
     "arbo/linking": 1890,  # 1,400 with the linker
     "arbo/pipeline": 545,
     "arbo/results": 2460,  # 2,400
-    "arbo/retrieval": 1390,  # 1,000
+    "arbo/retrieval": 1270,  # 1,000
     "arbo/sample": 25,
     "arbo/scale": 740,  # 700 when elsewhere is one hook (50)
     "arbo/serve": 870,  # closes connections that wait
     "arbo/spans": 1100,  # 1,100
     "arbo/text": 810,  # normalises many names in one pass; signs
-    "arbo/training": 2645,  # 3,200
+    "arbo/training": 2635,  # 3,200
     "clustering": 4190,  # 4,500
     "eval": 4030,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_140, 31_840, 26_020
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_000, 31_770, 26_000
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
 waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from builders import document
 from hypothesis import given, strategies as st
@@ -99,17 +96,6 @@ def test_nothing_and_what_cannot_be_candidates() -> None:
             make()
 
 
-@given(lists)
-def test_there_and_back(tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]]) -> None:
-    file = tmp_path_factory.mktemp("there") / "candidates.parquet"
-    own = candidates(*rows, k=6)
-    own.save(file)
-    again = Candidates.load(file)
-    assert equal(own, again)
-    assert again.entities.dtype == np.int32
-    assert again.scores.dtype == np.float32
-
-
 def test_another_fingerprint_is_refused() -> None:
     documents, kb = arbo.load_sample()
     found, fewer, other = arbo.Linker(kb).candidates(documents, k=2), documents[1:], arbo.KnowledgeBase(kb.entities[1:])
@@ -121,23 +107,6 @@ def test_another_fingerprint_is_refused() -> None:
             found.check(some, of)
         with pytest.raises(DataError, match=words):
             rerank(indifferent(), found, some, of)
-
-
-def test_a_file_that_is_not_whole_or_of_another_kind(tmp_path: Path) -> None:
-    file = tmp_path / "candidates.parquet"
-    candidates([2]).save(file)
-    candidates(*[list(range(9))] * 400).save(file)  # in place of the other
-    assert len(Candidates.load(file)) == 400
-    assert os.listdir(tmp_path) == [file.name]
-    content, links = file.read_bytes(), pa.BufferOutputStream()
-    pq.write_table(pa.table({"candidates": [[1]], "candidate_scores": [[0.5]]}), links)
-    spoilt = (b"", content[: len(content) // 2], content[:-3], b"{}", content[:200] + b"\0" * 60 + content[260:])
-    for damaged in (*spoilt, links.getvalue().to_pybytes()):
-        file.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"\.parquet: not a readable file of candidates"):
-            Candidates.load(file)
-    with pytest.raises(DataError, match="not a readable file of candidates"):
-        Candidates.load(tmp_path / "absent")
 
 
 def test_gold_rows() -> None:

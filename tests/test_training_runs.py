@@ -167,7 +167,6 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
     for changes, named in (({"seed": 5}, "seed"), ({"warmup": 0.5, "batch_size": 7}, "batch_size, warmup")):
         with pytest.raises(UsageError, match=rf"belongs to another training run, which differs in {named} \("):
             begin(name, bert, out, **changes)
-    monkeypatch.setattr(arbo.Linker, "candidates", lambda *_, **__: pytest.fail("candidates were computed again"))
     assert_as_unbroken(whole, out, begin(name, bert, out))
     lines = log_of(out)
     assert len(lines) > 2
@@ -217,20 +216,6 @@ def test_documents_and_the_first_stage_are_part_of_a_training(bert: Tower, tmp_p
         with pytest.raises(UsageError, match="belongs to another training"):
             rerank(config=config, **changes)
     rerank(config=replace(config, micro_batch=1))
-
-
-@pytest.mark.parametrize("name", ["documents", "dev"])
-def test_damaged_candidates_are_refused(bert: Tower, tmp_path: Path, name: str) -> None:
-    run = partial(begin, "cross", bert, tmp_path / "cross", steps=1)
-    with pytest.raises(Killed):
-        run(dying(0))
-    file = tmp_path / "cross.training" / f"candidates-{name}.parquet"
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(DataError, match=rf"{file.name}: not a readable file of candidates(.|\n)*make the candidates"):
-        run()
-    file.unlink()
-    run()
-    assert not file.parent.exists()
 
 
 @contextmanager

@@ -7,27 +7,16 @@ An oracle of the ArboEL paper (section 3.4) compares second stages independently
 is ``with_gold(candidates, gold)``.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from os import fspath
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.engine import Bools, Floats, Ids, LinkingScores
 from arbo.errors import DataError
-from arbo.files import Format, PathLike, check_manifest, json_ready, write_whole
 from arbo.results.evaluation import evaluate_candidates
-
-_ADVICE = "make the candidates again"
-_ORIGIN = {"documents": str, "knowledge_base": str, "made_by": dict}
-FORMAT = Format("arbo-candidates", 1, {"k": int, **_ORIGIN}, "a file of candidates", _ADVICE)
-_COLUMNS = ("candidates", "candidate_scores")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,14 +58,6 @@ class Candidates:
         """Fingerprints of the documents and of the knowledge base."""
         return self.documents, self.knowledge_base
 
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the entities and their scores."""
-        digest = hashlib.sha256(str(self.entities.shape).encode("ascii"))
-        for array in (self.entities, self.scores):
-            digest.update(array.tobytes())
-        return digest.hexdigest()
-
     def __len__(self) -> int:
         return len(self.entities)
 
@@ -86,7 +67,7 @@ class Candidates:
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
-            raise DataError(f"the candidates were made with {other}; {_ADVICE}")
+            raise DataError(f"the candidates were made with {other}; make them again")
 
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
@@ -95,45 +76,6 @@ class Candidates:
         corpus = Corpus.of(documents)
         self.check(corpus, kb)
         return evaluate_candidates(self.entities, corpus, kb, train=None if train is None else Corpus.of(train))
-
-    def save(self, path: PathLike) -> None:
-        """Write one Parquet file with a row for each mention, completely or not at all.
-
-        Its columns are two lists: ``candidates``, as rows of the knowledge base, and ``candidate_scores``. The metadata
-        of the schema contains the origin of the candidates. Raise UsageError if the file cannot be written.
-        """
-        is_filled = self.entities >= 0
-        start = pa.array(np.concatenate([[0], np.cumsum(is_filled.sum(axis=1))]), pa.int32())
-        lists = [
-            pa.ListArray.from_arrays(start, pa.array(column[is_filled])) for column in (self.entities, self.scores)
-        ]
-        manifest = {**FORMAT.head(), "k": self.k, **{name: json_ready(getattr(self, name)) for name in _ORIGIN}}
-        table = pa.table(dict(zip(_COLUMNS, lists, strict=True)), metadata={FORMAT.name: json.dumps(manifest)})
-        write_whole(path, lambda file: pq.write_table(table, file, write_page_checksum=True))
-
-    @classmethod
-    def load(cls, path: PathLike) -> Self:
-        """Read a file that `save` wrote.
-
-        Raise DataError if the file is missing, truncated, changed, of another kind or of a newer version.
-        """
-        try:
-            table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
-            values = json.loads(table.schema.metadata[FORMAT.name.encode()])
-            entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
-        except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
-            raise DataError(f"not a readable file of candidates: {error}; {_ADVICE}", file=fspath(path)) from None
-        manifest = check_manifest(values, FORMAT, path)
-        lists = _padded(entities.flatten(), scores.flatten(), entities.value_lengths(), manifest["k"])
-        return cls(*lists, *(manifest[name] for name in _ORIGIN))
-
-
-def _padded(entities: pa.Array, scores: pa.Array, length: pa.Array, k: int) -> tuple[Ids, Floats]:
-    """Convert concatenated lists of the given lengths to arrays of (mentions, k), padded with -1 and -inf."""
-    is_filled = np.arange(k) < length.to_numpy(zero_copy_only=False)[:, None]
-    rows, values = np.full(is_filled.shape, -1, np.int32), np.full(is_filled.shape, -np.inf, np.float32)
-    rows[is_filled], values[is_filled] = entities.to_numpy(zero_copy_only=False), scores.to_numpy()
-    return rows, values
 
 
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:

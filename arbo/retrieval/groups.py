@@ -15,7 +15,6 @@ equally near neighbours does not depend on other groups.
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 import numpy as np
@@ -289,12 +288,10 @@ def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
     >>> {value: rows.tolist() for value, rows in rows_by(["lego", "yugioh", "lego"]).items()}
     {'lego': [0, 2], 'yugioh': [1]}
     """
-    all_values = list(values)
-    number = {value: place for place, value in enumerate(dict.fromkeys(all_values))}
-    label = np.fromiter(map(number.__getitem__, all_values), np.int32, len(all_values))
-    order = np.argsort(label, kind="stable").astype(np.int32)
-    bounds = np.cumsum([0, *np.bincount(label, minlength=len(number)).tolist()])
-    return {value: order[begin:end] for value, (begin, end) in zip(number, pairwise(bounds), strict=True)}
+    items = list(values)
+    code = codes_of(items)
+    rows = np.split(np.argsort(code, kind="stable").astype(np.int32), np.cumsum(np.bincount(code))[:-1])
+    return dict(zip(dict.fromkeys(items), rows, strict=False))
 
 
 def _search(group: Group, queries: Vectors, things: Vectors | GroupedEntities, k: int) -> Search:

@@ -2,11 +2,11 @@
 
 The model scores all candidates of a mention; if the gold entity is not among them, it replaces the last candidate. The
 loss is the cross-entropy of the gold entity in the softmax over the candidates. Of several gold entities, the first one
-counts; the others, and entities with the same text as the first, are not used as negatives. Candidates are found once
-and stored in ``OUT.training``.
+counts; the others, and entities with the same text as the first, are not used as negatives. Candidates are found anew
+when an interrupted training continues.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, NamedTuple, Self
@@ -27,7 +27,7 @@ from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gol
 from arbo.retrieval.reranking import rerank
 from arbo.training.config import RerankingConfig, RunOptions
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
-from arbo.training.frame import Workplace, check_start, training
+from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
 
@@ -189,20 +189,7 @@ def train_reranker(
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
     with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
-        retrieved = _retrieved(linker, corpora, k, workplace)
+        retrieved = {name: Retrieved(one, kb, linker.candidates(one, k=k), expand) for name, one in corpora.items()}
         data = RerankingSet.of(retrieved["documents"])
         RerankingTrainer(reranker, data, retrieved.get("dev"), config, workplace).run()
     return CrossEncoder.from_pretrained(workplace.target)
-
-
-def _retrieved(linker: Linker, corpora: Mapping[str, Corpus], k: int, workplace: Workplace) -> dict[str, Retrieved]:
-    """Find the candidates of documents, unless they are already in the training folder."""
-    assert linker.kb is not None
-    files = {name: workplace.folder / f"candidates-{name}.parquet" for name in corpora}
-    if workplace.is_first:
-        for name, file in files.items():
-            if not file.is_file():
-                linker.candidates(corpora[name], k=k).save(file)
-    workplace.accelerator.wait_for_everyone()
-    expand = linker.config.expand_abbreviations
-    return {name: Retrieved(corpora[name], linker.kb, Candidates.load(file), expand) for name, file in files.items()}
