@@ -212,7 +212,8 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
     )
     if surface and nearest is not None:
         return f"the mention's text was found at {nearest} to {nearest + len(surface)}; correct the offsets"
-    return "offsets count the Unicode code points of the text, and the end is exclusive"
+    code_points = "offsets count the Unicode code points of the text, and the end is exclusive"
+    return f"{code_points}; if they are right, and only the spelling differs, --on-error skip leaves the document out"
 
 
 def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:

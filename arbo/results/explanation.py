@@ -180,9 +180,10 @@ def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:
     score = f"{_measure(result)} {_number(link.score)}"
     if link.confidence is not None:
         score += f", confidence {link.confidence:.3f}"
-    if link.margin is None or not rivals:
+    if not link.margin or not rivals:
         is_tied = len(link.candidates) > 1 and link.candidates[0][1] == link.candidates[1][1]
-        return f"{score}, as near as {rivals[0]} but spelled like the mention" if is_tied and rivals else score
+        why = " but spelled like the mention" if link.margin is None else ""
+        return f"{score}, as near as {rivals[0]}{why}" if is_tied and rivals else score
     if link.candidates[0][0] == link.entity:
         return f"{score}, margin {link.margin:.3f} over {rivals[0]}"
     return f"{score}; nearest entity {rivals[0]} ({_number(rivals[0].score)}, margin {link.margin:.3f})"
