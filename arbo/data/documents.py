@@ -212,8 +212,7 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
     )
     if surface and nearest is not None:
         return f"the mention's text was found at {nearest} to {nearest + len(surface)}; correct the offsets"
-    code_points = "offsets count the Unicode code points of the text, and the end is exclusive"
-    return f"{code_points}; if they are right, and only the spelling differs, --on-error skip leaves the document out"
+    return "offsets count Unicode code points, the end is exclusive; if only spellings differ, use --on-error skip"
 
 
 def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:

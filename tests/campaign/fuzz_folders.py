@@ -4,7 +4,6 @@ import json
 import random
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +11,6 @@ from typing import Any
 
 import model_folders
 import mutations
-import numpy as np
 import pyarrow.parquet as pq
 import tiny_models
 from builders import document
@@ -85,17 +83,16 @@ RUNS = ("plain", "corrected", "found", "edges", "no texts")
 
 @cache
 def _others() -> dict[str, Path]:
-    """Make an index, a model of an encoder, candidates and a work folder, once in a process."""
+    """Make an index, a model of an encoder and a work folder, once in a process."""
     from arbo.encoders.tower import Tower
 
     root, files = Path(_KEPT.name), originals()
     base = arbo.formats.read_knowledge_base(files["kb.jsonl"])
     arbo.build_index(base, root / "index")
     model_folders.shared(Tower.load(tiny_models.bert(root / "bert"), device="cpu")).save_pretrained(root / "model")
-    arbo.Linker(base).candidates(arbo.read_documents(files["docs.jsonl"]), k=3).save(root / "candidates.parquet")
     linked = asked(*_linked(root / "w"), "--set", f"work={root / 'work'}", "--workers", 1)
     assert not isinstance(linked, (int, arbo.ArboError))
-    return {name: root / name for name in ("index", "model", "candidates.parquet", "work")}
+    return {name: root / name for name in ("index", "model", "work")}
 
 
 def _linked(out: Path) -> tuple[object, ...]:
@@ -138,9 +135,9 @@ def _folder(kind: str, seed: int, folder: Path) -> None:
 
 
 def _file(seed: int, folder: Path) -> None:
-    """Damage corrections, candidates, an edge model or a work folder, and use them."""
+    """Damage corrections, an edge model or a work folder, and use them."""
     chance, files = random.Random(seed), originals()
-    kind, linked = chance.choice(["corrections", "candidates", "edges", "work"]), _linked(folder / "run")
+    kind, linked = chance.choice(["corrections", "edges", "work"]), _linked(folder / "run")
     if kind == "corrections":
         file = folder / "corrections.jsonl"
         file.write_bytes(mutations.mutated(files["corrections.jsonl"].read_bytes(), chance))
@@ -148,14 +145,6 @@ def _file(seed: int, folder: Path) -> None:
             asked("add", folder / "run", files["docs.jsonl"], "--out", folder / "more", "--json")
             asked("add", "--anew", folder / "run", "--out", folder / "again", "--json")
         asked("review", files["plain"], "--corrections", file, "--json")
-    elif kind == "candidates":
-        file = folder / "c.parquet"
-        file.write_bytes(mutations.mutated(_others()["candidates.parquet"].read_bytes(), chance))
-        with suppress(arbo.ArboError):
-            found = arbo.Candidates.load(file)
-            found.check(arbo.read_documents(files["two.jsonl"]), arbo.read_knowledge_base(files["kb.jsonl"]))
-            found.save(folder / "again.parquet")
-            assert np.array_equal(arbo.Candidates.load(folder / "again.parquet").entities, found.entities)
     elif kind == "edges":
         (folder / "edges.json").write_text(json.dumps(mutations.changed(_edges(), chance)), "utf-8")
         asked(*linked, "--edges", folder / "edges.json")
@@ -192,7 +181,5 @@ CAMPAIGNS = {
     "runs": Campaign(partial(_folder, "run"), "an error names the damaged file of a run", many=60_000, few=15),
     "indexes": Campaign(partial(_folder, "index"), "an error names the damaged file of an index", many=20_000, few=10),
     "models": Campaign(partial(_folder, "model"), "an error names the damaged file of a model", many=2_000, few=4),
-    "files": Campaign(
-        _file, "damaged corrections, candidates, models and parts are refused, or used", many=20_000, few=10
-    ),
+    "files": Campaign(_file, "damaged corrections, models and parts are refused, or used", many=20_000, few=10),
 }
