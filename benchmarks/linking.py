@@ -45,7 +45,7 @@ def quality(data: Data, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     assert scores.clustering is not None
     yield "mentions_with_concept", scores.linking.overall.mentions
     yield "accuracy", scores.linking.accuracy
-    yield "accuracy_in_kb", scores.linking.accuracy_in_kb
+    yield "accuracy_in_kb", scores.linking.overall.accuracy_in_kb
     yield "recall_at_16", scores.linking.recall[16]
     yield "nil_f1", scores.nil.f1
     yield "ari", scores.clustering["ari"]

@@ -229,11 +229,6 @@ class LinkingScores:
         return self.overall.accuracy
 
     @property
-    def accuracy_in_kb(self) -> float:
-        """Share of the mentions with a gold id inside the KB that are linked to a gold id."""
-        return self.overall.accuracy_in_kb
-
-    @property
     def accuracy_normalized(self) -> float | None:
         """Share of the mentions with a gold candidate that are linked to a gold id; None without candidates."""
         return self.overall.accuracy_normalized

@@ -186,6 +186,21 @@ def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[
     assert {link.entity for link in links if link.mention.text == "QF"} == {entity}
 
 
+def test_prose_without_mentions_is_searched_and_lists_are_not(run: Run, tmp_path: Path) -> None:
+    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    base, out = ("--kb", tmp_path / "kb.jsonl"), tmp_path / "run"
+    (tmp_path / "notes.txt").write_text("We saw quartz fever in the north.\n\nThe second case of QF was mild.\n")
+    linked = run("link", tmp_path / "notes.txt", *base, "--out", out)
+    assert "the texts have no mentions: the dictionary finds names" in linked.told
+    assert [link.entity for link in arbo.Result.load(out).links] == ["A", "B"]
+    (tmp_path / "more.txt").write_text("Another quartz fever was seen here.\n")
+    assert run("add", out, tmp_path / "more.txt", "--out", tmp_path / "more").code == 0  # finds them likewise
+    assert len(arbo.Result.load(tmp_path / "more").links) == 3
+    (tmp_path / "names.txt").write_text("quartz fever\nQuartz Mining Company of the North Inc.\nQF\n")
+    assert "each line is a name" in run("link", tmp_path / "names.txt", *base, "--out", out).told
+    assert "the documents have no mentions" in run("discover", tmp_path / "notes.txt", "--out", out).told
+
+
 def test_tune_then_link(run: Run, files: Path, tmp_path: Path) -> None:
     file = tmp_path / "new folder" / "tuned.json"
     tuned = run("tune", *linking(files, "train.jsonl"), "--method", "undirected", "--out", file, "--json")

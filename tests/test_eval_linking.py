@@ -60,7 +60,7 @@ def test_what_each_mention_counts_for():
     assert scores.overall == LinkingCounts(
         mentions=4, in_kb=3, correct=2, found=(1, 3), k=(1, 3), retrieved=3, correct_retrieved=2
     )
-    assert (scores.accuracy, scores.accuracy_in_kb, scores.accuracy_normalized) == (2 / 4, 2 / 3, 2 / 3)
+    assert (scores.accuracy, scores.overall.accuracy_in_kb, scores.accuracy_normalized) == (2 / 4, 2 / 3, 2 / 3)
     assert scores.recall == {1: 1 / 4, 3: 3 / 4}
     assert scores.overall.recall_in_kb == {1: 1 / 3, 3: 1}
     assert (scores.no_concept, scores.not_annotated) == (1, 1)
@@ -96,7 +96,7 @@ def test_recall_rises_with_k_and_is_the_accuracy_of_the_first_candidate_at_1(cas
     scores = linking_scores(*csr(rows), candidates[:, 0], candidates=candidates, k=[1, 2, 3, 4])
     recall = list(scores.recall.values())
     assert recall == sorted(recall)
-    assert recall[0] == scores.accuracy <= scores.accuracy_in_kb <= scores.accuracy_normalized <= 1
+    assert recall[0] == scores.accuracy <= scores.overall.accuracy_in_kb <= scores.accuracy_normalized <= 1
     # What is linked within what was retrieved, times what was retrieved, is what is linked.
     assert scores.accuracy == pytest.approx(recall[-1] * scores.accuracy_normalized)
 

@@ -24,7 +24,7 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1325,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2825,  # 2,300
+    "arbo/cli": 2835,  # 2,300
     "arbo/corrections": 1055,  # 1,000 before mentions were split and had several entities
     "arbo/data": 3145,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 1805,  # 1,200; the names model takes 540, columns as evidence 415
@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 4030,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_000, 31_755, 26_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 39_000, 31_775, 26_000
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
 waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""

@@ -93,16 +93,10 @@ class Reading:
     format_: options.Format = None
     types: options.Types = None
 
-    def read_from(
-        self,
-        docs: Sequence[Path],
-        how: ReadingConfig,
-        *,
-        mentions: bool = True,
-    ) -> Corpus:
+    def read_from(self, docs: Sequence[Path], how: ReadingConfig, *, mentions: bool | None = True) -> Corpus:
         """Read documents, the names in a column of a table, or those in the lines of a text without mentions.
 
-        Raise DataError if the documents have no mentions, unless ``mentions`` is false.
+        Raise DataError if the documents have no mentions, unless ``mentions`` is false, or None and they are prose.
         """
         name = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs"
         if how.text_column is None:
@@ -114,7 +108,7 @@ class Reading:
 
             how_read: Any = {"types": self.types, "on_error": how.on_error, "announce_format": announce}
             documents = formats.read_documents(docs, self.format_, **how_read)
-            if mentions and "text" in read_as:
+            if mentions is not False and "text" in read_as:
                 documents = _names_of(documents, name)
         else:
             from arbo.formats.table import read_column
@@ -128,7 +122,7 @@ class Reading:
         console.say_notes(documents.notes, f"{name}: " if how.ids is None else f"{name}, in all documents: ")
         _say_columns("documents", documents.metadata_of("documents"), name)
         _say_columns("mentions", documents.metadata_of("mentions"), name)
-        if mentions and not documents.n_mentions:
+        if mentions is not False and not documents.n_mentions and (mentions or self.types or not is_prose(documents)):
             raise DataError(
                 "the documents have no mentions; if a column of a table has the names, give --text-column NAME; for "
                 "plain text, give --find-mentions dictionary; else check --format, --types and the names of keys",
@@ -165,12 +159,21 @@ class Docs(Reading):
 
 
 def _names_of(documents: Corpus, place: str) -> Corpus:
-    """Return the lines of texts as names; the texts themselves if a line is too long to be a name."""
-    lines = [line.removesuffix("\r") for one in documents for line in one.text.removesuffix("\n").split("\n")]
-    if max(map(len, lines), default=0) > 300:
+    """Return the lines of texts as names, unless they are prose."""
+    if is_prose(documents):
         return documents
     console.say(f"{place}: each line is a name")
-    return arbo.Corpus.of(lines)
+    texts = (document.text.removesuffix("\n").split("\n") for document in documents)
+    return arbo.Corpus.of([line.removesuffix("\r") for lines in texts for line in lines])
+
+
+def is_prose(documents: Corpus) -> bool:
+    """Return whether no mention is marked, and most lines are sentences of five words, or one has 300 characters."""
+    if documents.n_mentions:
+        return False
+    lines = [line.strip() for document in documents for line in document.text.split("\n") if line.strip()]
+    sentences = sum(line[-1] in ".!?" and line.count(" ") >= 4 for line in lines)
+    return 2 * sentences > len(lines) or max(map(len, lines), default=0) > 300
 
 
 def _of_ids(documents: Corpus, file: Path) -> Corpus:

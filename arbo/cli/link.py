@@ -14,7 +14,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
 from arbo.cli.find import find_in
-from arbo.cli.inputs import Docs, Kb, ReadingConfig
+from arbo.cli.inputs import Docs, Kb, ReadingConfig, is_prose
 from arbo.cli.models import FINDING, JobConfig, LinkingModels, Models, load_finder, load_linker
 from arbo.errors import UsageError
 
@@ -55,24 +55,27 @@ def link(
 
     A table of names: `arbo link names.csv --text-column name --kb kb.csv --out run`.
 
-    Texts without mentions: `arbo link notes.txt --find-mentions dictionary --kb kb.obo --out run`.
+    Texts without mentions: `arbo link notes.txt --kb kb.obo --out run`; see `--find-mentions`.
 
     Then look at the links: `arbo show run`, or `arbo explore run`.
     """
-    linker, finder = load_linker(models, how, threshold), None
-    if find_mentions is not None:
-        expand = linker.config.expand_abbreviations
-        finder = load_finder(find_mentions, how, "--find-mentions", expand_abbreviations=expand)
+    linker = load_linker(models, how, threshold)
+    expand = linker.config.expand_abbreviations
+    found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
+    finder = found_by(find_mentions) if find_mentions else None
     reading = how.of(READING, ReadingConfig())
-    base = kb.read(reading)
+    base, as_read = kb.read(reading), docs.as_read(reading)
 
     def read() -> arbo.Corpus:
-        documents = docs.read(reading, mentions=finder is None)
-        return documents if finder is None else find_in(documents, base, finder).corpus
+        documents, name = docs.read(reading, mentions=False if finder else None), find_mentions
+        if name is None and is_prose(documents):
+            name = "dictionary"
+            console.say("the texts have no mentions: the dictionary finds names of the knowledge base in them")
+        if name is None:
+            return documents
+        as_read.update({"finder": name, FINDING.name: {**how.changes(FINDING)}})
+        return find_in(documents, base, finder or found_by(name)).corpus
 
-    as_read = docs.as_read(reading)
-    if find_mentions is not None:
-        as_read |= {"finder": find_mentions, FINDING.name: {**how.changes(FINDING)}}
     _run(linker.configured(kb=base), read, output, how, as_read)
 
 

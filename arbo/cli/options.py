@@ -48,7 +48,8 @@ _FINDER = (
 )
 Finder = Annotated[str, _read(metavar="FINDER", help=_FINDER)]
 
-_kb = _base("--kb", metavar="KB", help="The knowledge base: a file, a folder, a pattern or an index.")
+_KB = "The knowledge base: a file (a table has columns id, name, aliases), a folder, a pattern or an index."
+_kb = _base("--kb", metavar="KB", help=_KB)
 Kb = Annotated[Path, _kb]
 OptionalKb = Annotated[Path | None, _kb]
 KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]
@@ -73,7 +74,7 @@ _CONFIG = "File of `arbo tune`, with defaults for the other options."
 Config = Annotated[Path | None, _model(metavar="FILE", help=_CONFIG)]
 _THRESHOLD = (
     "Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
-    "`none` for no limit. [default: those of the model]"
+    "`none` for no limit. [default: by the model and what the knowledge base lacks]"
 )
 Threshold = Annotated[str | None, clustering(metavar="E[,M]", help=_THRESHOLD)]
 

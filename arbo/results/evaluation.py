@@ -86,10 +86,7 @@ class Evaluation:
         return self.report(how=None)._repr_html_() if self.lines else str(self)
 
     def _table(self, how: Resampling | None) -> str:
-        nothing = (
-            "nothing to score: no mention has a gold id or cluster; if arbo found the mentions, give `arbo evaluate` "
-            "the option --gold"
-        )
+        nothing = "nothing to score: no mention has a gold id or cluster (columns `entity`, `cluster`); give --gold"
         return str(self.report(how=how)) if self.lines else nothing
 
 

@@ -99,7 +99,7 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     cluster = result.cluster_of(link)
     lines = [f'{_called(link)} is NIL, in cluster {link.cluster} "{cluster.name}":']
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
-    unlinked = f", and none of the mention's {k} nearest mentions leads to an entity"
+    unlinked = f", and none of the {k} most similar mentions is linked"
     by_mentions = "" if method == "independent" or k == 0 else unlinked
     rivals = _rivals(result, link)
     decided = _decided(result, link)
