@@ -148,6 +148,7 @@ def test_a_last_column_of_blanks_is_the_last_not_the_line():
         ([BEGIN, *words("(1)", "(1", "1)(2)|(2", "(1"), END], 4, 15, "chain 2 begins"),
         ([BEGIN, *words("(1))"), END], 2, 12, "expected brackets"),
         (["", *words("-"), BEGIN, END], 2, 1, "a word outside a document; a document begins with `#begin"),
+        ([BEGIN, END, *words("-")], 3, 1, "a word outside"),
         ([BEGIN, *words("-"), "#begin document b", END], 3, 1, "inside the document of line 1"),
         ([BEGIN, END, BEGIN, *words("-")], 3, 1, "no `#end document`: the file breaks off"),
         ([END], 1, 1, "`#end document` without `#begin document`"),

@@ -100,8 +100,9 @@ def test_conll_of_a_larger_tree_needs_few_alignments():
 
 
 @given(forests())
-def test_the_best_cut_is_the_first_of_the_best(forest):
+def test_each_cut_is_right_and_the_best_is_the_first_of_the_best(forest):
     cuts = all_cuts(*forest)
+    assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
     for metric, curve in zip(METRICS, (cuts.ari, *(getattr(cuts, name).f1 for name in METRICS[1:])), strict=True):
         best = cuts.best(metric)
         assert best.value == max(curve)

@@ -80,7 +80,7 @@ def test_without_candidates_nothing_is_normalised():
 def test_it_prints_what_has_a_concept_and_serialises():
     given = {"predicted": PREDICTED, "candidates": CANDIDATES, "k": [1], "seen": [True] * 6}
     scores = linking_scores(**GOLD, **given, groups={"type": ["a", "a", "b", "b", "c", None], "domain": [None] * 6})
-    all_, *_, left_out = str(scores).splitlines()
+    all_, _, _, left_out = str(scores).splitlines()  # seen and mean by type; neither unseen nor domain
     assert all_ == "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500"
     assert left_out == "left out: 0 NIL without an id, 2 not annotated"
     figures = json.loads(json.dumps(scores.as_dict()))
