@@ -163,6 +163,6 @@ _ASKS = "a job whose {} are killed goes on: the same tables, and no finished par
 CAMPAIGNS = {  # a case has two to four kills
     "processes": Campaign(_kills, _ASKS.format("workers or driver"), many=50, few=0, processes=True, slow=True),
     "ray": Campaign(
-        _ray_kills, _ASKS.format("nodes, workers or driver"), many=50, few=1, gigabytes=64, processes=True, slow=True
+        _ray_kills, _ASKS.format("nodes, workers or driver"), many=50, few=0, gigabytes=64, processes=True, slow=True
     ),
 }
