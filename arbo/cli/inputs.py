@@ -242,7 +242,7 @@ def check_output(out: Path, kind: str, endings: Sequence[str], *inputs: Path | N
     check_writable(out)
     if out.is_dir():
         raise UsageError(f"cannot write {out}: it is a folder; choose another path")
-    if out.exists() and out.stat().st_size and not re.match(_BEGINS[kind], _head(out)):
+    if out.exists() and out.stat().st_size and not re.match(_BEGINS.get(kind, "(?!)"), _head(out)):
         raise UsageError(f"{out} exists, and arbo did not write it; choose another path, or remove this file first")
     out.parent.mkdir(parents=True, exist_ok=True)
 
