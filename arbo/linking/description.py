@@ -21,7 +21,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.linking.links import links_of
 from arbo.linking.tables import (
     MentionNames,
-    NamedEntities,
+    RunEntities,
     cluster_table,
     entity_table,
     named_entities,
@@ -50,7 +50,7 @@ def describe(
     fingerprint = ThreadPoolExecutor(1).submit(lambda: documents.fingerprint)  # meanwhile, the tables are made
     gold, annotated = _gold(mentions, kb)
     rows = named_entities(retrieval, clusters)
-    known = NamedEntities.of(kb, corrections.several if corrections else (), gold.rows, rows)
+    known = RunEntities.of(kb, corrections.several if corrections else (), gold.rows, rows)
     mentions = with_gold_entities(mentions, gold, annotated, known)
     named = {} if corrections is None else corrections.named(clusters)
     cluster_rows, place = cluster_table(kb, known, names, clusters, named)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from arbo.data.arrow import numbers, starts, strings
 from arbo.engine import Bools, Ids, Partition, Weights
 from arbo.linking.confidence import Confidence, evidence
-from arbo.linking.tables import MentionNames, NamedEntities, slices
+from arbo.linking.tables import MentionNames, RunEntities, slices
 from arbo.results.schema import SCHEMA
 from arbo.retrieval.candidates import margins
 from arbo.retrieval.retrieval import Retrieval
@@ -77,7 +77,7 @@ class Links:
 
 def links_of(
     names: MentionNames,
-    known: NamedEntities,
+    known: RunEntities,
     retrieval: Retrieval,
     clusters: Partition,
     cluster_ids: tuple[pa.Array, Ids],
@@ -119,7 +119,7 @@ class _NodeIds(NamedTuple):
     """(rows,) ids of the mentions."""
     rows: Ids
     """(mentions,) the row of each mention."""
-    known: NamedEntities
+    known: RunEntities
     n_entities: int
 
     def of_mentions(self, mentions: Ids) -> pa.Array:
@@ -134,7 +134,7 @@ class _NodeIds(NamedTuple):
 
 
 def _decision_columns(
-    known: NamedEntities, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
+    known: RunEntities, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
 ) -> dict[str, Column]:
     entity, near, (ids, place) = clusters.entity, retrieval.entities.dissimilarity, cluster_ids
     spelled = np.zeros(len(entity), np.bool_) if retrieval.by_spelling is None else retrieval.by_spelling
@@ -158,7 +158,7 @@ def _path_columns(nodes: _NodeIds, clusters: Partition) -> dict[str, Column]:
     }
 
 
-def _candidate_columns(known: NamedEntities, retrieval: Retrieval) -> dict[str, Column]:
+def _candidate_columns(known: RunEntities, retrieval: Retrieval) -> dict[str, Column]:
     ids, dissimilarity = retrieval.entities
     offset = np.float32(retrieval.offset)
 

@@ -20,7 +20,7 @@ _SLICE = 1 << 16
 """Number of rows that are made at once."""
 
 
-class NamedEntities(NamedTuple):
+class RunEntities(NamedTuple):
     """The entities that a run names: gold entities, links and candidates."""
 
     columns: Mapping[str, pa.Array]
@@ -93,7 +93,7 @@ def slices(n: int) -> Iterator[slice]:
     return (slice(begin, min(begin + _SLICE, n)) for begin in range(0, max(1, n), _SLICE))
 
 
-def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: NamedEntities) -> pa.Table:
+def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: RunEntities) -> pa.Table:
     """Return the table of mentions with the knowledge base's own ids of their gold entities.
 
     ``gold`` are the annotations of the mentions in the ``annotated`` rows.
@@ -117,7 +117,7 @@ def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     return np.concatenate(parts)
 
 
-def entity_table(known: NamedEntities, rows: Ids) -> pa.Table:
+def entity_table(known: RunEntities, rows: Ids) -> pa.Table:
     """Make the table of the entities in these rows."""
     columns = {"id": "entity_id"}
     return pa.table({columns.get(name, name): known.column(name, rows) for name in known.columns})
@@ -125,7 +125,7 @@ def entity_table(known: NamedEntities, rows: Ids) -> pa.Table:
 
 def cluster_table(
     kb: KnowledgeBase | None,
-    known: NamedEntities,
+    known: RunEntities,
     mentions: MentionNames,
     clusters: Partition,
     named: Mapping[int, tuple[int, str]],
