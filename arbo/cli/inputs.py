@@ -224,7 +224,7 @@ _BEGINS = {
     "pubannotation": rf'\{{("id": {_TEXT}, )?"denotations": \[',
     "pubtator": r"([^|\n]+)\|t\|.*\n\1\|a\|",
     "report": r'(\*\*.*\*\*\n\n)?\|  \||% \\usepackage|system,line,score,|\{\n  "title": .*\n  "resampling": |'
-    r"(.*\n\n)? {6}|\ufffdPNG[\s\S]*Software\0arbo|<\?xml [\s\S]*<dc:title>arbo<",
+    r"(.*\n\n)? {6}",
     "tuned": r'\{\n  "config": ',
 }
 """How the files of each kind begin that arbo writes; of Parquet, the columns count."""
