@@ -109,7 +109,7 @@ class Reading:
             how_read: Any = {"types": self.types, "on_error": how.on_error, "announce_format": announce}
             documents = formats.read_documents(docs, self.format_, **how_read)
             if mentions is not False and "text" in read_as:
-                documents = _names_of(documents, name)
+                documents = _names_of(documents, name, titles=bool(mentions))
         else:
             from arbo.formats.table import read_column
 
@@ -158,21 +158,21 @@ class Docs(Reading):
         return None if path is None else self.read_from([path], replace(how, ids=how.dev_ids))
 
 
-def _names_of(documents: Corpus, place: str) -> Corpus:
+def _names_of(documents: Corpus, place: str, *, titles: bool) -> Corpus:
     """Return the lines of texts as names, unless they are prose."""
-    if is_prose(documents):
+    if is_prose(documents, titles=titles):
         return documents
     console.say(f"{place}: each line is a name")
     texts = (document.text.removesuffix("\n").split("\n") for document in documents)
     return arbo.Corpus.of([line.removesuffix("\r") for lines in texts for line in lines])
 
 
-def is_prose(documents: Corpus) -> bool:
-    """Return whether no mention is marked, and most lines are sentences of five words, or one has 300 characters."""
+def is_prose(documents: Corpus, *, titles: bool = False) -> bool:
+    """Return whether no mention is marked, and a line has over 300 characters or most are sentences, not ``titles``."""
     if documents.n_mentions:
         return False
     lines = [line.strip() for document in documents for line in document.text.split("\n") if line.strip()]
-    sentences = sum(line[-1] in ".!?" and line.count(" ") >= 4 for line in lines)
+    sentences = sum(not titles and line[-1] in ".!?" and line.count(" ") >= 4 for line in lines)
     return 2 * sentences > len(lines) or max(map(len, lines), default=0) > 300
 
 
