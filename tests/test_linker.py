@@ -150,9 +150,10 @@ def test_a_long_document() -> None:
 
 def test_an_alias_that_thousands_share() -> None:
     kb = arbo.KnowledgeBase(arbo.Entity(f"E{i}", f"thing {i}", aliases=("stuff",)) for i in range(3000))
-    (link,) = linker(kb).link([document("d", "stuff")]).links
+    (link,) = (result := linker(kb).link([document("d", "stuff")])).links
     assert link.entity == "E0"  # of equals the first
     assert link.margin == 0
+    assert result.explain(link).text.splitlines()[0].endswith('as near as thing 1 (E1, alias "stuff"):')
     assert len(link.candidates) == 16
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,10 @@ from arbo.retrieval.candidates import is_gold, margins, with_gold
 from arbo.retrieval.function_reranker import FunctionReranker
 from arbo.retrieval.reranking import rerank
 from arbo.retrieval.score_memory import PairScores, ScoreMemory
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+
+from library.early_exit import skipping
 
 NONE = -np.inf
 
@@ -218,3 +223,30 @@ def test_margins_that_cannot_be_meant(skip_margin: Any) -> None:
     documents, kb, found = small([[0.9, 0.5]])
     with pytest.raises(UsageError, match="skip_margin must be"):
         rerank(indifferent(), found, documents, kb, skip_margin=skip_margin)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans(), st.booleans(), st.booleans()),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([0.0, 0.2, 1.0]),
+)
+def test_the_margin_is_the_best_of_all(mentions: list[tuple[float, bool, bool, bool]], most_lost: float) -> None:
+    documents, kb, found = small([[1.0, 1.0 - margin] for margin, *_ in mentions])
+    own = Oracle(lambda item, entity: float(mentions[int(item.mention.id[1:])][1] == (entity.id == "E1")))
+    # Gold is the first, the second, or neither.
+    gold = np.array([[int(second)] if has_gold else [-1] for _, _, has_gold, second in mentions])
+
+    def accuracy(skip_margin: float | None) -> float:
+        first = rerank(own, found, documents, kb, skip_margin=skip_margin).entities[:, :1]
+        return float(is_gold(first, gold).sum()) / max(1, int((gold >= 0).sum()))
+
+    chosen = skipping(found, rerank(own, found, documents, kb), gold, most_lost=most_lost)
+    assert chosen.accuracy == pytest.approx(accuracy(chosen.margin))
+    assert chosen.lost == pytest.approx(accuracy(None) - accuracy(chosen.margin))
+    possible = [m for m in (0.0, 0.25, 0.5, 1.0) if m in {one[0] for one in mentions}]
+    allowed = [margin for margin in possible if accuracy(None) - accuracy(margin) <= most_lost + 1e-9]
+    assert chosen.margin == (min(allowed) if allowed else None)
+    assert chosen.skipped == sum(margin >= min(allowed, default=9) for margin, *_ in mentions) / len(mentions)

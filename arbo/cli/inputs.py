@@ -122,7 +122,7 @@ class Reading:
         console.say_notes(documents.notes, f"{name}: " if how.ids is None else f"{name}, in all documents: ")
         _say_columns("documents", documents.metadata_of("documents"), name)
         _say_columns("mentions", documents.metadata_of("mentions"), name)
-        if mentions is not False and not documents.n_mentions and (mentions or self.types or not is_prose(documents)):
+        if mentions is not False and not documents.n_mentions and (mentions or self.types or not _is_prose(documents)):
             raise DataError(
                 "the documents have no mentions; if a column of a table has the names, give --text-column NAME; for "
                 "plain text, give --find-mentions dictionary; else check --format, --types and the names of keys",
@@ -160,14 +160,14 @@ class Docs(Reading):
 
 def _names_of(documents: Corpus, place: str, *, titles: bool) -> Corpus:
     """Return the lines of texts as names, unless they are prose."""
-    if is_prose(documents, titles=titles):
+    if _is_prose(documents, titles=titles):
         return documents
     console.say(f"{place}: each line is a name")
     texts = (document.text.removesuffix("\n").split("\n") for document in documents)
     return arbo.Corpus.of([line.removesuffix("\r") for lines in texts for line in lines])
 
 
-def is_prose(documents: Corpus, *, titles: bool = False) -> bool:
+def _is_prose(documents: Corpus, *, titles: bool = False) -> bool:
     """Return whether no mention is marked, and a line has over 300 characters or most are sentences, not ``titles``."""
     if documents.n_mentions:
         return False
@@ -242,7 +242,7 @@ def check_output(out: Path, kind: str, endings: Sequence[str], *inputs: Path | N
     check_writable(out)
     if out.is_dir():
         raise UsageError(f"cannot write {out}: it is a folder; choose another path")
-    if out.exists() and out.stat().st_size and not re.match(_BEGINS.get(kind, "(?!)"), _head(out)):
+    if out.exists() and out.stat().st_size and not re.match(_BEGINS[kind], _head(out)):
         raise UsageError(f"{out} exists, and arbo did not write it; choose another path, or remove this file first")
     out.parent.mkdir(parents=True, exist_ok=True)
 

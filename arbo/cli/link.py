@@ -14,7 +14,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, Chosen, Shown
 from arbo.cli.find import find_in
-from arbo.cli.inputs import Docs, Kb, ReadingConfig, is_prose
+from arbo.cli.inputs import Docs, Kb, ReadingConfig
 from arbo.cli.models import FINDING, JobConfig, LinkingModels, Models, load_finder, load_linker
 from arbo.errors import UsageError
 
@@ -62,19 +62,18 @@ def link(
     linker = load_linker(models, how, threshold)
     expand = linker.config.expand_abbreviations
     found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
-    finder = found_by(find_mentions) if find_mentions else None
+    finder = None if find_mentions is None else found_by(find_mentions)
     reading = how.of(READING, ReadingConfig())
     base, as_read = kb.read(reading), docs.as_read(reading)
 
     def read() -> arbo.Corpus:
-        documents, name = docs.read(reading, mentions=False if finder else None), find_mentions
-        if name is None and is_prose(documents):
-            name = "dictionary"
-            console.say("the texts have no mentions: the dictionary finds names of the knowledge base in them")
-        if name is None:
+        documents = docs.read(reading, mentions=False if finder else None)
+        if finder is None and documents.n_mentions:
             return documents
-        as_read.update({"finder": name, FINDING.name: {**how.changes(FINDING)}})
-        return find_in(documents, base, finder or found_by(name)).corpus
+        if finder is None:
+            console.say("the texts have no mentions: the dictionary finds names of the knowledge base in them")
+        as_read.update({"finder": find_mentions or "dictionary", FINDING.name: {**how.changes(FINDING)}})
+        return find_in(documents, base, finder or found_by("dictionary")).corpus
 
     _run(linker.configured(kb=base), read, output, how, as_read)
 

@@ -74,7 +74,7 @@ _CONFIG = "File of `arbo tune`, with defaults for the other options."
 Config = Annotated[Path | None, _model(metavar="FILE", help=_CONFIG)]
 _THRESHOLD = (
     "Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
-    "`none` for no limit. [default: by the model and what the knowledge base lacks]"
+    "`none` for no limit. [default: chosen from the model and the knowledge base]"
 )
 Threshold = Annotated[str | None, clustering(metavar="E[,M]", help=_THRESHOLD)]
 

@@ -86,7 +86,7 @@ class Evaluation:
         return self.report(how=None)._repr_html_() if self.lines else str(self)
 
     def _table(self, how: Resampling | None) -> str:
-        nothing = "nothing to score: no mention has a gold id or cluster (columns `entity`, `cluster`); give --gold"
+        nothing = "nothing to score: no mention has a gold id or cluster; `arbo evaluate --gold DOCS` takes them"
         return str(self.report(how=how)) if self.lines else nothing
 
 

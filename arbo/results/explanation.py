@@ -180,10 +180,12 @@ def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:
     score = f"{_measure(result)} {_number(link.score)}"
     if link.confidence is not None:
         score += f", confidence {link.confidence:.3f}"
-    if not link.margin or not rivals:
-        is_tied = len(link.candidates) > 1 and link.candidates[0][1] == link.candidates[1][1]
-        why = " but spelled like the mention" if link.margin is None else ""
-        return f"{score}, as near as {rivals[0]}{why}" if is_tied and rivals else score
+    tied = [id_ for id_, near in link.candidates[:2] if near == link.candidates[0][1]]
+    if len(tied) == 2 and link.entity in tied:
+        why = " but spelled like the mention" if link.margin is None and link.entity == tied[0] else ""
+        return f"{score}, as near as {rivals[0]}{why}"
+    if link.margin is None or not rivals:
+        return score
     if link.candidates[0][0] == link.entity:
         return f"{score}, margin {link.margin:.3f} over {rivals[0]}"
     return f"{score}; nearest entity {rivals[0]} ({_number(rivals[0].score)}, margin {link.margin:.3f})"

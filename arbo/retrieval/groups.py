@@ -15,6 +15,7 @@ equally near neighbours does not depend on other groups.
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 import numpy as np
@@ -290,8 +291,8 @@ def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
     """
     items = list(values)
     code = codes_of(items)
-    rows = np.split(np.argsort(code, kind="stable").astype(np.int32), np.cumsum(np.bincount(code))[:-1])
-    return dict(zip(dict.fromkeys(items), rows, strict=False))
+    order, bounds = np.argsort(code, kind="stable").astype(np.int32), np.cumsum([0, *np.bincount(code).tolist()])
+    return {value: order[begin:end] for value, (begin, end) in zip(dict.fromkeys(items), pairwise(bounds), strict=True)}
 
 
 def _search(group: Group, queries: Vectors, things: Vectors | GroupedEntities, k: int) -> Search:

@@ -51,7 +51,7 @@ export function mentionRow(row) {
   const to = is(row.entity_id) ? name(row.entity_name ?? row.entity_id, { class: "to" }) : h("span", { class: "nil" }, "NIL");
   return listRow(["mention", row.mention_id],
     [name(row.text, { class: "what" }), arrow(), to, row.corrected && h("span", { class: "badge" }, "corrected")],
-    [is(row.score) && h("span", {}, decimal(row.score)), is(row.margin) && h("small", {}, row.margin ? `margin ${decimal(row.margin)}` : "as near as another")],
+    [is(row.score) && h("span", {}, decimal(row.score)), is(row.margin) && h("small", {}, row.margin ? `margin ${decimal(row.margin)}` : "two equally near")],
     sentence(row) ?? name(row.document_id));
 }
 
