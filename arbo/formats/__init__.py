@@ -1,7 +1,8 @@
 """Formats of documents, knowledge bases and exports: one module reads and writes each.
 
 A module reads files with `read_documents` and `read_entities`. Or it has `document` and `entity`, which make one of a
-piece of a file, and `SUFFIXES`, the endings of files; the pieces are lines, unless it has a function `pieces`.
+piece of a file, and `SUFFIXES`, the endings of files; the pieces are lines, unless it has a function `pieces`. A module
+of graphs has `graph_in`, which reads the graph of a folder, see `arbo.formats.graph`.
 
 `write_NAME` writes a format. A writer of documents takes three arguments: the documents, whose gold ids it writes; a
 path; and a mapping of each id to its name. It returns counts of the items that the format changes or cannot hold. A
@@ -110,6 +111,8 @@ def writer(format: str) -> Callable[..., Any]:  # noqa: A002
     """Return the function that writes a format; raise UsageError if it is unknown."""
     if format not in WRITERS:
         raise UsageError(f"unknown format {format!r}; known: {', '.join(WRITERS)}")
+    if format in GRAPHS:
+        return partial(_module("graph").write_merged, graph_in=_module(format).graph_in)
     return getattr(_module(format), f"write_{format}")  # type: ignore[no-any-return]
 
 
@@ -120,6 +123,8 @@ def _module(name: str) -> ModuleType:
 def _reader(name: str, what: _Items) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """Return the function that reads files, and the endings of the files that it reads in a folder."""
     module = _module(name)
+    if name in GRAPHS:
+        return partial(_module("graph").read_documents, graph_in=module.graph_in, format_=name), ()
     suffixes: tuple[str, ...] = (f".{name}",) if name in (*TABLES, "parquet") else getattr(module, "SUFFIXES", ())
     if read := getattr(module, f"read_{what}", None):
         return (partial(read, kind=name) if name in _MODULES else read), suffixes

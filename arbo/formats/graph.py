@@ -43,12 +43,21 @@ class Node(NamedTuple):
         return cls(id_, *("" if value is None else str(value).strip() for value in (name, type_)))
 
 
-def folder_of(path: Paths) -> Path:
-    """Return the folder of a graph, which may be given by one of its files; raise UsageError for several."""
+class Graph(NamedTuple):
+    """The graph in a folder."""
+
+    nodes: Sequence[Node]
+    write: Callable[[Path, list[int]], Any]
+    """Writes it to a new folder, given for each node the row of the node that stands for it; may return notes."""
+
+
+def read_documents(path: Paths, graph_in: Callable[[Path], Graph], format_: str, on_error: OnError = "fail") -> Corpus:
+    """Read the nodes of a folder, which may be given by one of its files; raise UsageError for several."""
     one, *others = each_path(path)
     if others:
         raise UsageError(f"a graph is one folder, not {1 + len(others)} paths; give one")
-    return one if one.is_dir() else one.parent
+    folder = one if one.is_dir() else one.parent
+    return corpus_of(graph_in(folder).nodes, folder, format_, on_error)
 
 
 def corpus_of(nodes: Sequence[Node], folder: Path, format_: str, on_error: OnError) -> Corpus:
@@ -71,15 +80,13 @@ def corpus_of(nodes: Sequence[Node], folder: Path, format_: str, on_error: OnErr
     return Corpus(documents_of(rows, on_error), graph={"format": format_, "path": str(real(folder))})
 
 
-def write_merged(
-    nodes: Sequence[Node], mentions: Mentions, folder: Path, out: PathLike, write: Callable[[Path, list[int]], Any]
-) -> Counter[str]:
-    """Call ``write`` with a new folder and, for each node, the row of the node that stands for it; return its notes.
+def write_merged(folder: Path, out: PathLike, mentions: Mentions, graph_in: Callable[[Path], Graph]) -> Counter[str]:
+    """Write the graph of a folder with merged nodes to a new one.
 
     Of a cluster, a node stands that has a type, and of these one of the most frequent name, the first. Nodes without a
     mention stand alone. Raise UsageError if ``out`` has content, DataError if the mentions are not those of the nodes.
     """
-    changed = "the graph has changed since the run was made; discover it again"
+    (nodes, write), changed = graph_in(folder), "the graph has changed since the run was made; discover it again"
     for id_ in mentions.keys() - {node.id for node in nodes}:
         raise DataError(changed, file=str(folder), id=id_)
     names, rows_of = normalize_names([node.name for node in nodes]), defaultdict[Hashable, list[int]](list)

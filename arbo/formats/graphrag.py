@@ -18,11 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arbo.data import Corpus, OnError
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Paths, unpacked
-from arbo.formats.graph import Mentions, Node, corpus_of, folder_of, groups_of, write_merged
+from arbo.formats.files import unpacked
+from arbo.formats.graph import Graph, Node, groups_of
 from arbo.formats.table import batches
 
 _NODES, _LINKS = "entities.parquet", "relationships.parquet"
@@ -31,28 +29,18 @@ _MADE_AGAIN = ("communit", "embeddings")
 Groups = Sequence[Sequence[int]]
 
 
-def read_documents(path: Paths, on_error: OnError = "fail") -> Corpus:
+def graph_in(folder: Path) -> Graph:
     """Read the entities of a folder; raise DataError if they, or the relationships, are unusable."""
-    folder = folder_of(path)
-    _read(folder / _LINKS, *_ENDS)
-    return corpus_of(_nodes(_read(folder / _NODES)), folder, "graphrag", on_error)
-
-
-def write_graphrag(folder: Path, out: PathLike, mentions: Mentions) -> Counter[str]:
-    """Write a folder with merged entities to a new one, see `write_merged`."""
-    entities = _read(folder / _NODES)
-    return write_merged(_nodes(entities), mentions, folder, out, partial(_write, folder, entities))
-
-
-def _nodes(entities: pa.Table) -> list[Node]:
+    links, entities = _read(folder / _LINKS, *_ENDS), _read(folder / _NODES)
     ids, titles, types = (_column(entities, name) for name in ("id", "title", "type"))
     if len({*map(str, ids)}) < len(ids) or None in ids:
         ids = [*range(len(entities))]
-    return [*map(Node.of, map(str, ids), titles, types)]
+    nodes = [*map(Node.of, map(str, ids), titles, types)]
+    return Graph(nodes, partial(_write, folder, entities, links))
 
 
-def _write(folder: Path, entities: pa.Table, out: Path, standing: list[int]) -> Counter[str]:
-    links, titles, title_of = _read(folder / _LINKS, *_ENDS), _column(entities, "title"), dict[Any, Any]()
+def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, standing: list[int]) -> Counter[str]:
+    titles, title_of = _column(entities, "title"), dict[Any, Any]()
     for title, best in zip(titles, standing, strict=True):
         title_of.setdefault(title, titles[best])
     renamed, pairs = _renamed(links, _ENDS, title_of), defaultdict[tuple[Any, ...], list[int]](list)

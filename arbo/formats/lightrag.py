@@ -6,38 +6,31 @@ entities in further stores too: `await rag.amerge_entities(**merge)` for each it
 """
 
 import json
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
-from arbo.data import Corpus, OnError
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Paths, check_entities, read_head
-from arbo.formats.graph import Mentions, Node, corpus_of, folder_of, groups_of, write_merged
+from arbo.formats.files import check_entities, read_head
+from arbo.formats.graph import Graph, Node, groups_of
 
 _GRAPH, _SEPARATOR = "graph_chunk_entity_relation.graphml", "<SEP>"
 _SEPARATORS = {"description": _SEPARATOR, "source_id": _SEPARATOR, "file_path": _SEPARATOR, "keywords": ","}
 """What LightRAG writes between the values of merged entities or relations."""
 
 
-def read_documents(path: Paths, on_error: OnError = "fail") -> Corpus:
-    """Read the entities of a folder, in the order of the file."""
-    folder = folder_of(path)
-    return corpus_of(_nodes(_graph(folder)), folder, "lightrag", on_error)
-
-
-def write_lightrag(folder: Path, out: PathLike, mentions: Mentions) -> Counter[str]:
-    """Write the merged graph and `merges.json` to a new folder, see `write_merged`."""
-    graph = _graph(folder)
-    return write_merged(_nodes(graph), mentions, folder, out, partial(_write, graph))
-
-
-def _nodes(graph: Any) -> list[Node]:
-    return [Node.of(name, name, values.get("entity_type")) for name, values in graph.nodes(data=True)]
+def graph_in(folder: Path) -> Graph:
+    """Read the graph of a folder, with the entities in the order of the file."""
+    try:
+        check_entities(read_head(folder / _GRAPH), folder / _GRAPH)
+        graph = nx.read_graphml(folder / _GRAPH)
+    except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
+        reason = f"unknown value {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"the graph cannot be read ({reason}); save it again", file=str(folder / _GRAPH)) from None
+    nodes = [Node.of(name, name, values.get("entity_type")) for name, values in graph.nodes(data=True)]
+    return Graph(nodes, partial(_write, graph))
 
 
 def _write(old: Any, out: Path, standing: list[int]) -> None:
@@ -66,12 +59,3 @@ def _joined(kept: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     if "weight" in kept and "weight" in more:
         values["weight"] = max(kept["weight"], more["weight"])
     return values
-
-
-def _graph(folder: Path) -> Any:
-    try:
-        check_entities(read_head(folder / _GRAPH), folder / _GRAPH)
-        return nx.read_graphml(folder / _GRAPH)
-    except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
-        reason = f"unknown value {error}" if isinstance(error, KeyError) else error
-        raise DataError(f"the graph cannot be read ({reason}); save it again", file=str(folder / _GRAPH)) from None

@@ -11,7 +11,6 @@ equal in ends and type are one; one between merged nodes is left out. Other rows
 
 import re
 import shutil
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -21,12 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from arbo.data import Corpus, OnError
 from arbo.data.arrow import strings
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.formats.files import Paths, data_files, decode_line
-from arbo.formats.graph import Mentions, Node, corpus_of, folder_of, write_merged
+from arbo.formats.files import data_files, decode_line
+from arbo.formats.graph import Graph, Node
 
 _FIELD = re.compile(r"([^:]*)(:(?:ID|LABEL|START_ID|END_ID|TYPE))?(?:\(([^)]*)\))?")
 _NAMES = ("name", "title", "entity_id")
@@ -54,21 +51,12 @@ class _Table(NamedTuple):
         return [cell and f"{self.spaces[place]}:{cell}" for cell in cells] if self.spaces[place] else cells
 
 
-def read_documents(path: Paths, on_error: OnError = "fail") -> Corpus:
+def graph_in(folder: Path) -> Graph:
     """Read the nodes of a folder that have a name."""
-    folder = folder_of(path)
-    return corpus_of(_nodes(_tables(folder)), folder, "neo4j", on_error)
-
-
-def write_neo4j(folder: Path, out: PathLike, mentions: Mentions) -> Counter[str]:
-    """Write a folder with merged nodes to a new one, see `write_merged`."""
-    nodes = _nodes(tables := _tables(folder))
-    return write_merged(nodes, mentions, folder, out, partial(_write, folder, tables, nodes))
-
-
-def _tables(folder: Path) -> list[_Table]:
-    tables = (_table(file, *file.read_bytes().partition(b"\n")[::2]) for file in data_files(folder, (".csv",)))
-    return [table for table in tables if {":ID", ":START_ID"} & {*table.places}]
+    every = (_table(file, *file.read_bytes().partition(b"\n")[::2]) for file in data_files(folder, (".csv",)))
+    tables = [table for table in every if {":ID", ":START_ID"} & {*table.places}]
+    nodes = _nodes(tables)
+    return Graph(nodes, partial(_write, folder, tables, nodes))
 
 
 def _table(file: Path, head: bytes, content: bytes) -> _Table:
