@@ -34,8 +34,7 @@ from arbo.data.gold_ids import ids_in
 from arbo.data.objects import any_list, anything, fields, mapping, string
 from arbo.errors import DataError
 from arbo.files import PathLike, json_text, write_lines
-from arbo.formats.files import LARGEST_ARCHIVE, Piece, check_entities, check_id, read_head, read_text
-from arbo.formats.json_files import JSON, json_pieces, with_ids
+from arbo.formats.files import JSON, Piece, check_entities, check_id, json_pieces, read_head, read_text, with_ids
 from arbo.text.checks import Span
 
 SUFFIXES = (*JSON, ".xml")
@@ -155,7 +154,7 @@ def _gold(infons: dict[str, Any], notes: Counter[str]) -> tuple[str, ...] | None
 
 def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the documents of a file of XML as objects of JSON."""
-    text = read_text(file, LARGEST_ARCHIVE)
+    text = read_text(file, limited=True)
     check_entities(text, file)
     parser: Any = XMLPullParser(["end"])
     try:

@@ -27,8 +27,7 @@ from typing import Any, Literal, NamedTuple
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document, text_of
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, read_items, read_lines, read_text
-from arbo.formats.json_files import parse_whole
+from arbo.formats.files import Paths, Piece, parse_whole, read_items, read_lines, read_text
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 

@@ -1,4 +1,4 @@
-"""Read the lines or the whole text of files, and fit texts, ids and mentions to formats of lines.
+"""Read the lines, the whole text or the JSON of files, and fit texts, ids and mentions to formats of lines.
 
 Text is UTF-8 with or without a byte order mark, or UTF-16 with one, plain or gzipped. The first bytes decide, not the
 name. The path `-` means standard input. Only a line feed ends a line, and a carriage return before it is dropped. Other
@@ -16,10 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from arbo.data import Mention, Records
+from arbo.data import Marked, Mention, Records
+from arbo.data.objects import parse
 from arbo.data.records import Item
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, real, whole_folder
@@ -37,6 +39,7 @@ Paths = PathLike | Sequence[PathLike]
 """A file or folder, or several."""
 
 STANDARD_INPUT = Path("-")
+JSON = (".json", ".jsonl")
 
 _GZIP = b"\x1f\x8b"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -52,6 +55,7 @@ _NOT_TEXT = {
 _GROWING = re.compile(
     r"""<!ATTLIST\s[^<>"']*+["']|<!ENTITY\s(?!\s*[\w.:-]+\s+("[^"&%<]{0,300}"|'[^'&%<]{0,300}')\s*>)"""
 )
+_LINE = re.compile(r"^.*\S.*", re.M)
 _BLANKS = str.maketrans("\t\r\n", "   ")
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""
@@ -64,33 +68,30 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     In a folder, hidden files, subfolders and pipes are ignored. Several paths give the files of each. Raise DataError
     if a path does not exist, or a folder has no such file.
     """
-    return tuple(file for one in each_path(path) for file in _data_files(one, suffixes))
+    files = list[Path]()
+    for one in each_path(path):
+        if one == STANDARD_INPUT:
+            files.append(one)
+        elif one.is_dir():
+            endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
+            shown = (file for file in one.iterdir() if file.is_file() and not file.name.startswith("."))
+            inside = sorted(file for file in shown if file.name.lower().endswith(endings))
+            if not inside:
+                problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
+                raise DataError(problem, file=str(one))
+            files += inside
+        elif one.exists():
+            files.append(one)
+        else:
+            zipped = one.with_name(f"{one.name}.gz")
+            advice = f"did you mean {zipped}?" if zipped.exists() else "check the path"
+            raise DataError(f"no such file or folder; {advice}", file=str(one))
+    return tuple(files)
 
 
 def each_path(path: Paths) -> list[Path]:
     """Return a path or several as a list."""
     return [Path(path)] if isinstance(path, (str, os.PathLike)) else [*map(Path, path)]
-
-
-def _data_files(path: Path, suffixes: tuple[str, ...]) -> Sequence[Path]:
-    if path == STANDARD_INPUT:
-        return (path,)
-    if path.is_dir():
-        endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
-        files = sorted(
-            file
-            for file in path.iterdir()
-            if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(endings)
-        )
-        if not files:
-            problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
-            raise DataError(problem, file=str(path))
-        return files
-    if not path.exists():
-        zipped = path.with_name(f"{path.name}.gz")
-        advice = f"did you mean {zipped}?" if zipped.exists() else "check the path"
-        raise DataError(f"no such file or folder; {advice}", file=str(path))
-    return (path,)
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:
@@ -151,17 +152,54 @@ def blocks(file: Path, _: object, begins: Callable[[str], object] = lambda line:
         yield Piece(block, file, block[0][0])
 
 
-def read_text(file: Path, most: int = -1) -> str:
+def read_text(file: Path, *, limited: bool = False) -> str:
     """Return the text of a file without a byte order mark, with its line ends; raise DataError if it is not valid.
 
-    Raise DataError also if the file has, or unpacks to, more than ``most`` bytes; -1 means no limit.
+    With ``limited``, raise DataError also if the file has, or unpacks to, more than `LARGEST_ARCHIVE` bytes.
     """
     with _text(file) as stream:
-        raw = stream.read(most + 1 if most >= 0 else -1)
-    if 0 <= most < len(raw):
-        problem = f"the file has, or unpacks to, more than {most >> 20} MiB; divide it, or choose a format of lines"
-        raise DataError(problem, file=str(file))
+        raw = stream.read(LARGEST_ARCHIVE + 1 if limited else -1)
+    if limited and len(raw) > LARGEST_ARCHIVE:
+        most = f"more than {LARGEST_ARCHIVE >> 20} MiB"
+        raise DataError(f"the file has, or unpacks to, {most}; divide it, or choose a format of lines", file=str(file))
     return decode(raw, file)
+
+
+def json_pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
+    """Yield the values of a file; raise DataError for invalid JSON, or let ``records`` skip an invalid line.
+
+    The name of a value is that of the file without its ending and, of several values, the number.
+    """
+    text, stem = read_text(file, limited=True), file.name.partition(".")[0]
+    begin = [match[0] for match in islice(_LINE.finditer(text), 2)]
+    if len(begin) > 1 and all(line.startswith("{") for line in begin) and begin[0].rstrip().endswith("}"):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                with records.record(file, number):
+                    yield Piece(parse(line), file, number, f"{stem}:{number}")
+    elif begin:
+        whole = parse_whole(text, file)
+        if isinstance(whole, list):
+            yield from (Piece(one, f"{file}, item {n}", None, f"{stem}:{n}") for n, one in enumerate(whole, 1))
+        else:
+            yield Piece(whole, file, None, stem)
+
+
+def parse_whole(text: str, file: Path) -> Any:
+    """Return the JSON value of a file; raise DataError for invalid JSON and repeated keys."""
+    try:
+        return parse(text)
+    except DataError as error:
+        problem = f"{error.problem.partition('; write each')[0]}; correct the file, or fetch it again"
+        raise DataError(problem, file=str(file), line=error.line) from None
+
+
+def with_ids(document_id: str, marked: Sequence[Marked]) -> list[Marked]:
+    """Return mentions with the id of the document before their own; without ids if these are not distinct."""
+    ids = [one.id and f"{document_id}:{one.id}" for one in marked]
+    if not all(ids) or len({*ids}) < len(ids):
+        ids = [None] * len(ids)
+    return [one._replace(id=id_) for one, id_ in zip(marked, ids, strict=True)]
 
 
 def read_head(file: Path, size: int = 2**16) -> str:

@@ -18,8 +18,7 @@ from typing import Any
 from arbo.data import Entity, Records
 from arbo.data.objects import fields, mapping, string
 from arbo.errors import DataError
-from arbo.formats.files import Piece
-from arbo.formats.json_files import json_pieces
+from arbo.formats.files import Piece, json_pieces
 from arbo.formats.ontologies import Obsolete, is_true, short_id
 
 SUFFIXES = (".json",)

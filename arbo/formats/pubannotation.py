@@ -27,8 +27,7 @@ from arbo.data.documents import marked_document, span_inside
 from arbo.data.objects import any_list, anything, fields, string
 from arbo.errors import DataError
 from arbo.files import PathLike, json_text, write_lines
-from arbo.formats.files import Piece, check_id
-from arbo.formats.json_files import JSON, json_pieces, with_ids
+from arbo.formats.files import JSON, Piece, check_id, json_pieces, with_ids
 from arbo.formats.ontologies import short_id
 from arbo.text.checks import Span
 

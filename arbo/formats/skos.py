@@ -27,7 +27,7 @@ from typing import Any
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
-from arbo.formats.files import LARGEST_ARCHIVE, Paths, Piece, check_entities, read_text
+from arbo.formats.files import Paths, Piece, check_entities, read_text
 from arbo.formats.ontologies import Obsolete, is_true, read_entities as read_ontology, short_id
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
@@ -75,7 +75,7 @@ def _facts(file: Path, records: Records[Entity]) -> tuple[dict[str, Facts], Call
     """Return what the file says about each subject, and a function that shortens addresses by the file's prefixes."""
     from rdflib import BNode, Graph, Literal
 
-    text = re.sub(r"\A\s*<\?xml[^>]*>", "", read_text(file, LARGEST_ARCHIVE))  # it is no longer in another encoding
+    text = re.sub(r"\A\s*<\?xml[^>]*>", "", read_text(file, limited=True))  # it is no longer in another encoding
     check_entities(text, file)
     graph = Graph(bind_namespaces="none")
     try:
