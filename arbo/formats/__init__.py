@@ -4,17 +4,17 @@ A module reads files with `read_documents` and `read_entities`. Or it has `docum
 piece of a file, and `SUFFIXES`, the endings of files; the pieces are lines, unless it has a function `pieces`. A module
 of graphs has `graph_in`, which reads the graph of a folder, see `arbo.formats.graph`.
 
-`write_NAME` writes a format. A writer of documents takes three arguments: the documents, whose gold ids it writes; a
-path; and a mapping of each id to its name. It returns counts of the items that the format changes or cannot hold. A
-writer of tables takes a table and a path; one of graphs takes the folder of the graph, a path, and the text and the
-cluster of each node.
+`document_lines` yields the lines of a document with its gold ids, and counts what the format changes or cannot hold. Or
+`write_NAME` writes the format: for documents it takes them, a path, and a mapping of each id to its name, and returns
+such counts. A writer of tables takes a table and a path; one of graphs takes the folder of the graph, a path, and the
+text and the cluster of each node.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from glob import escape, glob
@@ -28,7 +28,7 @@ from arbo import data
 from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike
+from arbo.files import PathLike, write_lines
 from arbo.formats.files import Paths, data_files, line_pieces, read_head, read_items, read_lines
 
 _Shared = Literal["csv", "jsonl", "parquet", "tsv"]
@@ -111,9 +111,21 @@ def writer(format: str) -> Callable[..., Any]:  # noqa: A002
     """Return the function that writes a format; raise UsageError if it is unknown."""
     if format not in WRITERS:
         raise UsageError(f"unknown format {format!r}; known: {', '.join(WRITERS)}")
+    module = _module(format)
     if format in GRAPHS:
-        return partial(_module("graph").write_merged, graph_in=_module(format).graph_in)
-    return getattr(_module(format), f"write_{format}")  # type: ignore[no-any-return]
+        return partial(_module("graph").write_merged, graph_in=module.graph_in)
+    return getattr(module, f"write_{format}", None) or partial(_write, module.document_lines)
+
+
+def _write(
+    document_lines: Callable[[data.Document, Counter[str]], Iterable[str]],
+    documents: Iterable[data.Document],
+    path: PathLike,
+    _: Mapping[str, str],
+) -> Counter[str]:
+    notes: Counter[str] = Counter()
+    write_lines((line for document in documents for line in document_lines(document, notes)), path)
+    return notes
 
 
 def _module(name: str) -> ModuleType:

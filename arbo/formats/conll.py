@@ -23,7 +23,7 @@ words. Files with the same mentions have the same words.
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +32,6 @@ from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
 from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
-from arbo.files import PathLike, write_lines
 from arbo.formats.files import Block, Piece, check_id, hull, one_line, read_lines
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
@@ -132,14 +131,8 @@ def _chains(words: Sequence[_Word], document_id: str, file: Path | str, records:
     return chains
 
 
-def write_conll(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write a CoNLL file; raise DataError for a document id with a tab or a line end."""
-    notes: Counter[str] = Counter()
-    write_lines((line for document in documents for line in _part_lines(document, notes)), path)
-    return notes
-
-
-def _part_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
+def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
+    """Yield the part of a document; raise DataError for an id with a tab or a line end."""
     named = _PART.fullmatch(check_id(document.id, _DOCUMENT_ID, of=document.id))
     name, part = named.groups() if named else (document.id, "0")
     yield f"#begin document ({name});" + (f" part {part}" if named else "")

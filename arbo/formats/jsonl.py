@@ -27,10 +27,10 @@ The writer of clusters makes `{"mentions": [mention ids]}` for each cluster, whi
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from arbo.data import Corpus, Document, Entity
-from arbo.data.objects import parse, to_document, to_entity
+from arbo.data import Document, Entity
+from arbo.data.objects import document_line, parse, to_document, to_entity
 from arbo.files import PathLike, write_lines
 from arbo.formats.files import Piece
 
@@ -47,10 +47,9 @@ def entity(piece: Piece, _: object) -> Entity:
     return to_entity(parse(piece.content))
 
 
-def write_jsonl(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write documents; the format holds everything."""
-    Corpus.of(documents).to_jsonl(path)
-    return Counter()
+def document_lines(document: Document, _: object) -> Iterator[str]:
+    """Yield the line of a document, which holds everything."""
+    yield document_line(document)
 
 
 def write_clusters(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:

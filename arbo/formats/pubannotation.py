@@ -26,7 +26,7 @@ from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import marked_document, span_inside
 from arbo.data.objects import any_list, anything, fields, string
 from arbo.errors import DataError
-from arbo.files import PathLike, json_text, write_lines
+from arbo.files import json_text
 from arbo.formats.files import JSON, Piece, check_id, json_pieces, with_ids
 from arbo.formats.ontologies import short_id
 from arbo.text.checks import Span
@@ -103,13 +103,6 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def write_pubannotation(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write JSON lines."""
-    notes: Counter[str] = Counter()
-    write_lines((json_text(_record(one, notes)) for one in documents), path)
-    return notes
-
-
 def source_of(metadata: Mapping[str, Any]) -> str | None:
     """Return the id that PubAnnotation gives to a document, from its database and its id there; None without them.
 
@@ -120,7 +113,8 @@ def source_of(metadata: Mapping[str, Any]) -> str | None:
     return f"{source}:{id_}" + ("" if part is None else f"-{part}") if source and id_ else None
 
 
-def _record(document: Document, notes: Counter[str]) -> dict[str, Any]:
+def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
+    """Yield the line of JSON of a document."""
     denotations, attributes = [], []
     names = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
     if "" in names or len({*names}) < len(names):
@@ -135,7 +129,8 @@ def _record(document: Document, notes: Counter[str]) -> dict[str, Any]:
     numbered = [{"id": f"A{number}", **one} for number, one in enumerate(attributes, 1)]
     # The denotations come first, so that the format is guessed from the beginning of a file.
     record = {**named, "denotations": denotations, "attributes": numbered, "text": document.text}
-    return record | {key: value for key, value in document.metadata.items() if key not in {*record, "id", "tracks"}}
+    further = {key: value for key, value in document.metadata.items() if key not in {*record, "id", "tracks"}}
+    yield json_text(record | further)
 
 
 def _obj_and_facts(mention: Mention, notes: Counter[str]) -> tuple[str, list[tuple[str, Any]]]:

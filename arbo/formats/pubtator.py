@@ -24,7 +24,7 @@ title. Offsets do not depend on this.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from arbo.data import Document, Marked, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.data.gold_ids import ids_in
 from arbo.errors import DataError
-from arbo.files import PathLike, write_lines
 from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line
 from arbo.text.sentences import lines, sentences
 
@@ -112,14 +111,8 @@ def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
     return tuple(concept for concept in ids if concept != _NIL)
 
 
-def write_pubtator(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write a PubTator file; `|` joins acceptable ids, `-1` is NIL. Raise DataError for an id that does not fit."""
-    notes: Counter[str] = Counter()
-    write_lines((line for document in documents for line in _block_lines(document, notes)), path)
-    return notes
-
-
-def _block_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
+def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
+    """Yield the block of a document; `|` joins acceptable ids, `-1` is NIL. Raise DataError for an id without place."""
     name, text = check_id(document.id, _DOCUMENT_ID, of=document.id), one_line(document.text)
     notes["texts whose tabs and line ends became blanks"] += text != document.text
     ends = (pieces[:1, 1].tolist() for pieces in (sentences(document.text), lines(document.text)))
