@@ -14,8 +14,7 @@ from arbo.declared import declared
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus as Corpus
-    from arbo.data.documents import Document as Document, Mention as Mention
-    from arbo.data.entities import Entity as Entity
+    from arbo.data.documents import Document as Document, Entity as Entity, Mention as Mention
     from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
     from arbo.edges.model import EdgeModel as EdgeModel
     from arbo.encoders.cross import CrossEncoder as CrossEncoder

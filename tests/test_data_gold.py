@@ -11,7 +11,7 @@ from builders import document
 from hypothesis import given, settings, strategies as st
 
 from arbo.data.corpus import Corpus
-from arbo.data.entities import Entity
+from arbo.data.documents import Entity
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 

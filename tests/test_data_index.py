@@ -14,7 +14,7 @@ import pytest
 from builders import texts
 from hypothesis import example, given, settings, strategies as st
 
-from arbo.data.entities import Entity
+from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.index import build_index
 from arbo.errors import DataError, UsageError

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention
-from arbo.data.entities import Entity
+from arbo.data.documents import Document, Entity, Mention
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
 

@@ -13,8 +13,7 @@ from builders import NAMES, texts
 from hypothesis import given, strategies as st
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids, text_of
-from arbo.data.entities import Entity
+from arbo.data.documents import Document, Entity, Mention, mention_ids, text_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import ArboError, DataError
 from arbo.formats import read_knowledge_base

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import arbo
-from arbo.data.entities import Entity
+from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.formats import read_knowledge_base
 from arbo.kb.problems import _KINDS, _NOTES, Problem

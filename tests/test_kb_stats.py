@@ -4,7 +4,7 @@ import json
 
 from hypothesis import given, strategies as st
 
-from arbo.data.entities import Entity
+from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.kb.names import homonyms, spellings
 from arbo.text.names import normalize_name

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arbo.data.entities import Entity
+from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
 from arbo.formats import read_documents, read_knowledge_base

@@ -12,8 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention
-from arbo.data.entities import Entity
+from arbo.data.documents import Document, Entity, Mention
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.vectors import VectorEncoder
 from arbo.errors import UsageError

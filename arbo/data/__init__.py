@@ -11,8 +11,7 @@ from arbo.declared import declared
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus as Corpus
-    from arbo.data.documents import Document as Document, Marked as Marked, Mention as Mention
-    from arbo.data.entities import Entity as Entity
+    from arbo.data.documents import Document as Document, Entity as Entity, Marked as Marked, Mention as Mention
     from arbo.data.inputs import MentionInput as MentionInput, mention_inputs as mention_inputs, names_of as names_of
     from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
     from arbo.data.records import OnError as OnError, Records as Records

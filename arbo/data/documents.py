@@ -1,4 +1,4 @@
-"""Documents and their mentions: immutable values that are checked on creation.
+"""Documents, their mentions, and entities: immutable values that are checked on creation.
 
 Offsets count Unicode code points, as `len` does, and the end is exclusive. The text is never normalised, so that
 an offset means the same in the file, in memory and in every result.
@@ -112,6 +112,37 @@ class Document:
         if mention.text != text_of(mention.spans, self.text):
             wrong = f"the text of the mention differs from the text at its spans in document {self.id!r}"
             raise DataError(f"{wrong}; offsets count Unicode code points, and the end is exclusive", id=mention.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entry of a knowledge base.
+
+    Gold annotations may use its id or one of its `alternative_ids`. `xrefs` are its ids in other knowledge bases, and
+    `domain` is the domain of the mentions that can be linked to it. `metadata` holds further keys or columns of the
+    source, which affect neither results nor comparisons.
+    """
+
+    id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    definition: str | None = None
+    types: tuple[str, ...] = ()
+    alternative_ids: tuple[str, ...] = ()
+    xrefs: tuple[str, ...] = ()
+    domain: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.id, "the entity id")
+        check_name(self.name, "the entity's name", of=self.id)
+        for what in ("aliases", "types", "xrefs"):
+            check_texts(getattr(self, what), what, of=self.id)
+        check_texts(self.alternative_ids, "alternative_ids", of=self.id, blank=False)
+        for what in ("definition", "domain"):
+            if getattr(self, what) is not None:
+                check_text(getattr(self, what), what, of=self.id)
+        check_metadata(self.metadata, of=self.id)
 
 
 def text_of(spans: Sequence[Span], text: str) -> str:

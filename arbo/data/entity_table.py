@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, parsed, string_lists, strings, text_of, views
-from arbo.data.entities import Entity
+from arbo.data.documents import Entity
 from arbo.data.fingerprint import Hashes, hash_of, hashes_of
 from arbo.errors import DataError, UsageError
 
@@ -116,12 +116,6 @@ def mapped(file: Path, advice: str) -> pa.RecordBatch:
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"the file cannot be read ({error}); {advice}", file=str(file)) from None
     return table
-
-
-def write_table(table: pa.RecordBatch, file: Path) -> None:
-    """Write a table, which `mapped` reads."""
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-        writer.write_batch(table)
 
 
 class Entities(OnDemand[Entity]):

@@ -35,7 +35,7 @@ _FEW = 9  # up to this number, all mentions may well mean one entity
 class Gold:
     """The gold annotations of mentions.
 
-    >>> from arbo.data.entities import Entity
+    >>> from arbo.data.documents import Entity
     >>> kb = KnowledgeBase([Entity("D1", "flu", alternative_ids=("X9",)), Entity("D2", "cold")])
     >>> mentions = [{"spans": [[0, 1]], "entities": ids} for ids in (["X9", "D2"], ["D7"], [], None)]
     >>> gold = Gold.of(Corpus.of([{"id": "d", "text": "a b c d", "mentions": mentions}]), kb)

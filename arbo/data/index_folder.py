@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from arbo import files
-from arbo.data.entity_table import Ids, mapped, write_table
+from arbo.data.entity_table import SCHEMA, Ids, mapped
 from arbo.errors import DataError, UsageError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -62,22 +62,16 @@ def write_index(
     table: pa.RecordBatch,
     arrays: Mapping[str, Arrays],
 ) -> None:
-    """Write an index in place of what is there, see `check_index_replaceable`.
+    """Write an index in place of what is there, see `check_index_replaceable`; raise UsageError if that fails.
 
-    Raise UsageError if the folder cannot be written.
-
-    Args:
-        path: the folder.
-        kb: the part of the manifest on the knowledge base.
-        encoder: the settings of the encoder.
-        table: the entities.
-        arrays: the arrays of the subfolders ``kb``, ``encoder`` and ``vectors``.
+    ``kb`` and ``encoder`` are parts of the manifest, ``arrays`` those of each subfolder.
     """
     target = files.real(path)
     try:
         with files.whole_folder(target) as partial:
             (partial / "kb").mkdir()
-            write_table(table, partial / "kb/entities.arrow")
+            with pa.OSFile(str(partial / "kb/entities.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+                writer.write_batch(table)
             for folder, parts in arrays.items():
                 for name, array in parts.items():
                     (partial / folder).mkdir(exist_ok=True)

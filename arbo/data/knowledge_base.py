@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from arbo.data.arrow import numbers
-from arbo.data.entities import Entity
+from arbo.data.documents import Entity
 from arbo.data.entity_table import CONTENT, Entities, Ids, columns_in, joined, names_in, sound, table_of, with_columns
 from arbo.data.fingerprint import update
 from arbo.data.index_folder import IndexFolder

@@ -28,8 +28,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from arbo.data import objects
-from arbo.data.documents import Document, Marked, marked_mention, named
-from arbo.data.entities import Entity
+from arbo.data.documents import Document, Entity, Marked, marked_mention, named
 from arbo.data.gold_ids import ids_in
 from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, is_doc

@@ -149,7 +149,12 @@ class DocumentRows(OnDemand[Document]):
         self.tables = tables
 
     def _documents(self, begin: int, length: int) -> list[Document]:
-        return documents_in(self.tables.between(begin, length))
+        tables = self.tables.between(begin, length)
+        table, mentions = tables.documents, mentions_in(tables.mentions)
+        columns = {field: table[name].to_pylist() for field, name in _OF_DOCUMENTS.items()}
+        ends = zip(tables.first.tolist(), tables.sizes.tolist(), strict=True)
+        of_each = [tuple(mentions[begin : begin + size]) for begin, size in ends]
+        return views(Document, {**columns, "mentions": of_each, "metadata": metadata_in(table)})
 
 
 def check_ids(tables: Tables) -> None:
@@ -185,7 +190,8 @@ def _taken(table: pa.Table, rows: Ints) -> pa.Table:
     """Return these rows of a table, without optional columns that have no value."""
     if not np.array_equal(rows, np.arange(len(table))):
         table = table.take(numbers(rows))
-    return without_empty(table)
+    empty = [name for name in OPTIONAL if name in table.column_names and table[name].null_count == len(table)]
+    return table.drop_columns(empty)
 
 
 def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
@@ -255,34 +261,29 @@ def _span_lists(start: Int32s, end: Int32s, count: Int32s) -> pa.Array:
     return pa.ListArray.from_arrays(starts(count), pairs)
 
 
-def documents_in(tables: Tables) -> list[Document]:
-    """Return the documents of tables, with their mentions."""
-    table, mentions = tables.documents, mentions_in(tables.mentions)
-    columns = {field: table[name].to_pylist() for field, name in _OF_DOCUMENTS.items()}
-    ends = zip(tables.first.tolist(), tables.sizes.tolist(), strict=True)
-    of_each = [tuple(mentions[begin : begin + size]) for begin, size in ends]
-    return views(Document, {**columns, "mentions": of_each, "metadata": metadata_in(table)})
-
-
 def mentions_in(table: pa.Table) -> list[Mention]:
     """Return the mentions of a table, of a corpus or a run."""
     columns = {field: table[name].to_pylist() for field, name in _OF_MENTIONS.items()}
     columns["spans"] = [tuple((one["start"], one["end"]) for one in spans) for spans in columns["spans"]]
     columns["gold"] = [None if ids is None else tuple(ids) for ids in columns["gold"]]
-    columns["cluster"] = table["cluster"].to_pylist() if "cluster" in table.column_names else [None] * len(table)
+    columns["cluster"] = cells_in(table, "cluster")
     return views(Mention, {**columns, "metadata": metadata_in(table)})
 
 
 def metadata_in(table: pa.Table) -> list[dict[str, Any]]:
     """Return the metadata of documents or mentions: columns or keys of the input that arbo does not know."""
-    return parsed(table["metadata"].to_pylist() if "metadata" in table.column_names else [None] * len(table))
+    return parsed(cells_in(table, "metadata"))
+
+
+def cells_in(table: pa.Table, name: str) -> list[Any]:
+    """Return the values of a column; missing ones if the table does not have it."""
+    return table[name].to_pylist() if name in table.column_names else [None] * len(table)
 
 
 def labels_in(mentions: pa.Table) -> list[list[str] | None]:
     """Return the `Mention.labels` of each row of a table of mentions."""
-    gold = mentions["gold"].to_pylist()
-    clusters = mentions["cluster"].to_pylist() if "cluster" in mentions.column_names else [None] * len(gold)
-    return [ids if ids or name is None else [name] for ids, name in zip(gold, clusters, strict=True)]
+    both = zip(mentions["gold"].to_pylist(), cells_in(mentions, "cluster"), strict=True)
+    return [ids if ids or name is None else [name] for ids, name in both]
 
 
 def numbered(mentions: pa.Table) -> Ints:
@@ -316,12 +317,6 @@ def _documents_in_order(keys: Sequence[npt.NDArray[Any]]) -> Ints:
         follows |= same & (key[1:] > key[:-1])
         same &= key[1:] == key[:-1]
     return first if follows.all() else first[:0]
-
-
-def without_empty(table: pa.Table) -> pa.Table:
-    """Return a table without the columns in `OPTIONAL` that have no value."""
-    empty = [name for name in OPTIONAL if name in table.column_names and table[name].null_count == len(table)]
-    return table.drop_columns(empty)
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from arbo.data.tables import cells_in
 from arbo.errors import DataError
 from arbo.formats.files import unpacked
 from arbo.formats.graph import Graph, Node, groups_of
@@ -32,7 +33,7 @@ Groups = Sequence[Sequence[int]]
 def graph_in(folder: Path) -> Graph:
     """Read the entities of a folder; raise DataError if they, or the relationships, are unusable."""
     links, entities = _read(folder / _LINKS, *_ENDS), _read(folder / _NODES)
-    ids, titles, types = (_column(entities, name) for name in ("id", "title", "type"))
+    ids, titles, types = (cells_in(entities, name) for name in ("id", "title", "type"))
     if len({*map(str, ids)}) < len(ids) or None in ids:
         ids = [*range(len(entities))]
     nodes = [*map(Node.of, map(str, ids), titles, types)]
@@ -40,18 +41,18 @@ def graph_in(folder: Path) -> Graph:
 
 
 def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, standing: list[int]) -> Counter[str]:
-    titles, title_of = _column(entities, "title"), dict[Any, Any]()
+    titles, title_of = cells_in(entities, "title"), dict[Any, Any]()
     for title, best in zip(titles, standing, strict=True):
         title_of.setdefault(title, titles[best])
     renamed, pairs = _renamed(links, _ENDS, title_of), defaultdict[tuple[Any, ...], list[int]](list)
-    ends = (_column(table, name) for table in (renamed, links) for name in _ENDS)
+    ends = (cells_in(table, name) for table in (renamed, links) for name in _ENDS)
     for row, (one, two, source, target) in enumerate(zip(*ends, strict=True)):
         if one != two or source == target:
             pairs[tuple(sorted((one, two)))].append(row)
     groups, of_links, degree = groups_of(standing), [*pairs.values()], Counter(chain(*map(set, pairs)))
     nodes = _joined(entities, groups, "description", "text_unit_ids")
-    nodes = _with(nodes, "degree", [degree[title] for title in _column(nodes, "title")])
-    both = zip(*(_column(nodes, name) for name in ("frequency", "text_unit_ids")), strict=True)
+    nodes = _with(nodes, "degree", [degree[title] for title in cells_in(nodes, "title")])
+    both = zip(*(cells_in(nodes, name) for name in ("frequency", "text_unit_ids")), strict=True)
     nodes = _with(nodes, "frequency", [len(ids) if isinstance(ids, list) else count for count, ids in both])
     edges = _joined(renamed, of_links, "description", "text_unit_ids", "weight")
     edges = _with(edges, "combined_degree", [degree[one] + degree[two] for one, two in pairs])
@@ -75,7 +76,7 @@ def _joined(table: pa.Table, groups: Groups, *names: str) -> pa.Table:
     """Return the first row of each group, with all that its rows have in the columns ``names``."""
     joined = table.take(pa.array([rows[0] for rows in groups], pa.int64()))
     for name in names:
-        values = _column(table, name)
+        values = cells_in(table, name)
         found = ([values[row] for row in rows if values[row] is not None] for rows in groups)
         joined = _with(joined, name, [_union(some) if len(some) > 1 else (some or [None])[0] for some in found])
     return joined
@@ -92,24 +93,19 @@ def _union(values: list[Any]) -> Any:
 
 def _renamed(table: pa.Table, names: Sequence[str], new_of: Mapping[Any, Any]) -> pa.Table:
     for name in names:
-        table = _with(table, name, [new_of.get(value, value) for value in _column(table, name)])
+        table = _with(table, name, [new_of.get(value, value) for value in cells_in(table, name)])
     return table
 
 
 def _with_ids(units: pa.Table, name: str, table: pa.Table, groups: Groups) -> pa.Table:
     """Return text units with the ids of the first rows of groups of a table in place of those of the other rows."""
-    ids, lists = _column(table, "id"), _column(units, name)
+    ids, lists = cells_in(table, "id"), cells_in(units, name)
     try:
         first = dict.fromkeys(ids) | {ids[row]: ids[rows[0]] for rows in groups for row in rows}
         lists = [some and [*dict.fromkeys(first.get(id_, id_) for id_ in some)] for some in lists]
     except TypeError:  # they are no ids
         return units
     return _with(units, name, [some and [id_ for id_ in some if id_ is not None] for some in lists])
-
-
-def _column(table: pa.Table, name: str) -> list[Any]:
-    """Return the values of a column; missing ones if the table does not have it."""
-    return table[name].to_pylist() if name in table.column_names else [None] * len(table)
 
 
 def _with(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
