@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -102,12 +101,8 @@ class Corpus(Sequence[Document]):
         """
         if isinstance(documents, Corpus):
             return documents
-        items = items_of(documents)
-        if items is None:
-            remedy = "put a single document into a list, or choose one split of a DatasetDict"
-            if isinstance(documents, (str, os.PathLike)):
-                remedy = "read files with arbo.read_documents(path), or put a single name into a list"
-            raise UsageError(f"expected documents, not {type(documents).__name__}; {remedy}")
+        read = "read files with arbo.read_documents(path), or put a single name into a list"
+        items = items_of(documents, "expected documents", "document", read)
         if are_names(documents, items):
             tables = tables_of_names(documents, items)
             return cls(tables, blank_notes(tables.mentions), index_of(documents))

@@ -225,16 +225,26 @@ def _without_empty_aliases(table: pa.RecordBatch, notes: Counter[str]) -> pa.Rec
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def names_in(table: pa.RecordBatch) -> tuple[Strings, Ints]:
-    """Return the distinct names of each entity, its name first, then its aliases; and their rows."""
-    name, aliases = table["name"], table["aliases"]
-    row = np.concatenate([np.arange(len(name)), np.from_dlpack(pc.list_parent_indices(aliases))])
-    order = np.argsort(row, kind="stable")
-    names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
-    is_new, back, later = np.ones(len(row), np.bool_), 0, np.arange(len(row))
-    while len(later := later[later > back]):
-        back += 1
-        later = later[row[later] == row[later - back]]
-        equal = pc.equal(names.take(numbers(later)), names.take(numbers(later - back)))
-        is_new[later[np.from_dlpack(pc.indices_nonzero(equal))]] = False
-    return Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new]
+class Names(NamedTuple):
+    """The names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
+
+    names: Strings
+    rows: Ints
+
+    @classmethod
+    def of(cls, table: pa.RecordBatch) -> Names:
+        """Return the distinct names of each entity, its name first, then its aliases."""
+        name, aliases = table["name"], table["aliases"]
+        row = np.concatenate([np.arange(len(name)), np.from_dlpack(pc.list_parent_indices(aliases))])
+        order = np.argsort(row, kind="stable")
+        names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
+        is_new, back, later = np.ones(len(row), np.bool_), 0, np.arange(len(row))
+        while len(later := later[later > back]):
+            back += 1
+            later = later[row[later] == row[later - back]]
+            equal = pc.equal(names.take(numbers(later)), names.take(numbers(later - back)))
+            is_new[later[np.from_dlpack(pc.indices_nonzero(equal))]] = False
+        return cls(Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new])
+
+    def __repr__(self) -> str:
+        return f"Names({len(self.names):,} names of {len(set(self.rows.tolist())):,} entities)"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from arbo.data.arrow import numbers
 from arbo.data.documents import Entity
-from arbo.data.entity_table import CONTENT, Entities, Ids, columns_in, joined, names_in, sound, table_of, with_columns
+from arbo.data.entity_table import CONTENT, Entities, Ids, Names, columns_in, joined, sound, table_of, with_columns
 from arbo.data.fingerprint import update
 from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
@@ -27,23 +26,14 @@ from arbo.errors import UsageError, listed
 from arbo.files import PathLike, write_lines
 
 if TYPE_CHECKING:
-    from arbo.kb.problems import Problem
-    from arbo.kb.stats import KnowledgeBaseStats
+    from arbo.kb.problems import KnowledgeBaseStats, Problem
 
 
 _TOGETHER = 1 << 12
 """Number of entities whose fields become values of Python at a time."""
-
-
-class Names(NamedTuple):
-    """The names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
-
-    names: Sequence[str]
-    """In an Arrow array, `Strings.array`; a name becomes a string of Python when it is looked at."""
-    rows: npt.NDArray[np.int64]
-
-    def __repr__(self) -> str:
-        return f"Names({len(self.names):,} names of {len(set(self.rows.tolist())):,} entities)"
+_GROUPS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
+_SPELLINGS = {spelling.casefold(): group for group in _GROUPS for spelling in group}
+"""The spellings of prefixes of cross-references."""
 
 
 # Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
@@ -90,13 +80,8 @@ class KnowledgeBase:
         """
         if isinstance(entities, KnowledgeBase):
             return entities
-        items = items_of(entities)
-        if items is None:
-            remedy = "put a single entity into a list, or choose one split of a DatasetDict"
-            if isinstance(entities, (str, os.PathLike)):
-                remedy = "read files with arbo.read_knowledge_base(path)"
-            kind = type(entities).__name__
-            raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {remedy}")
+        wrong = "the knowledge base must be a KnowledgeBase, entities or rows"
+        items = items_of(entities, wrong, "entity", "read files with arbo.read_knowledge_base(path)")
         return cls(entities_of(placed(items)) if items and isinstance(items[0], Mapping) else items)
 
     @classmethod
@@ -182,10 +167,27 @@ class KnowledgeBase:
         )
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
-        """Return the same entities; xrefs with one of these prefixes become alternative ids, see `arbo.kb.xrefs`."""
-        from arbo.kb.xrefs import through_xrefs
+        """Return the same entities; xrefs with these prefixes become alternative ids, so that other gold ids match.
 
-        return through_xrefs(self, *prefixes)
+        The Disease Ontology writes `MSH:D012345`, while a corpus has `D012345` or `MESH:D012345`. With the prefix
+        `MSH`, the bare xref and the xref with each spelling of the prefix become alternative ids. Raise UsageError if
+        no prefix is given, or a given prefix occurs in no xref.
+
+        >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
+        >>> view = kb.through_xrefs("MESH")
+        >>> view["D7251"].name, view["MESH:D7251"].name, view["DOID:9"].name
+        ('flu', 'flu', 'cold')
+        """
+        spelt = {prefix: (prefix, *_SPELLINGS.get(prefix.casefold(), ())) for prefix in prefixes}
+        present = Counter(xref.partition(":")[0] for (xrefs,) in self.columns("xrefs") for xref in xrefs if ":" in xref)
+        folded = {prefix.casefold() for prefix in present}
+        missing = [prefix for prefix, spellings in spelt.items() if folded.isdisjoint(map(str.casefold, spellings))]
+        if missing or not prefixes:
+            known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
+            wrong = f"no xref has the prefix {' or '.join(missing)}" if missing else "name at least one prefix"
+            raise UsageError(f"{wrong}; the most frequent prefixes of xrefs: {known}")
+        forms = {spelling.casefold(): spellings for spellings in spelt.values() for spelling in spellings}
+        return self.with_alternative_ids(_ids_in(id_, xrefs, forms) for id_, xrefs in self.columns("id", "xrefs"))
 
     def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
         """Return the same entities, with the names of annotated mentions as aliases.
@@ -215,7 +217,7 @@ class KnowledgeBase:
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""
-        return Names(*names_in(self.table))
+        return Names.of(self.table)
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Yield the values of some fields of each entity.
@@ -233,7 +235,7 @@ class KnowledgeBase:
 
     def stats(self) -> KnowledgeBaseStats:
         """Count entities, names, definitions, types and ids, and the names that several entities share."""
-        from arbo.kb.stats import stats
+        from arbo.kb.problems import stats
 
         return stats(self)
 
@@ -279,3 +281,12 @@ class KnowledgeBase:
 
     def __repr__(self) -> str:
         return f"KnowledgeBase({len(self)} entities)"
+
+
+def _ids_in(id_: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) -> Iterator[str]:
+    for xref in xrefs:
+        prefix, colon, concept = xref.partition(":")
+        spellings = forms.get(prefix.casefold())
+        if colon and concept.strip() and spellings:
+            every = (concept, xref, *(f"{spelling}:{concept}" for spelling in spellings))
+            yield from (form for form in every if form != id_)

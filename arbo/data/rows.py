@@ -20,6 +20,7 @@ mention or, in a row without start and end, of the document; so do `cluster` and
 """
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,11 +65,11 @@ BLANK = " "
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def items_of(table: Any) -> list[Any] | None:
-    """Return the rows of a frame, or the items of another iterable; None for anything else, such as a string.
+def items_of(table: Any, wrong: str, item: str, advice: str) -> list[Any]:
+    """Return the rows of a frame, the `Doc`s of a `DocBin`, or the items of another iterable.
 
-    A mapping and a `Doc` of spaCy are one document, and also give None; a `DocBin` gives its `Doc`s.
-    Raise DataError if a pandas frame has two columns of the same name.
+    Raise UsageError for anything else, such as a mapping or a `Doc` of spaCy, which are one ``item``; with ``advice``
+    for a path. Raise DataError if a pandas frame has two columns of the same name.
     """
     if hasattr(table, "to_pylist"):  # Arrow
         return list(table.to_pylist())
@@ -81,11 +82,13 @@ def items_of(table: Any) -> list[Any] | None:
         return list((table.reset_index() if index_of(table) else table).to_dict("records"))
     if hasattr(table, "get_docs"):  # a DocBin of spaCy
         return docs_in(table)
-    if is_doc(table):
-        return None
     if are_names(table, ()):
         return list(table.tolist())
-    return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
+    if isinstance(table, Iterable) and not is_doc(table) and not isinstance(table, (str, bytes, Mapping)):
+        return list(table)
+    single = f"put a single {item} into a list, or choose one split of a DatasetDict"
+    remedy = advice if isinstance(table, (str, os.PathLike)) else single
+    raise UsageError(f"{wrong}, not {type(table).__name__}; {remedy}")
 
 
 def index_of(table: Any) -> dict[str, str | None]:
