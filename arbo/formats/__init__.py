@@ -29,7 +29,7 @@ from arbo.data.objects import ENTITY_KEYS
 from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
-from arbo.formats.files import Paths, data_files, line_pieces, read_head, read_items, read_lines
+from arbo.formats.files import Paths, data_files, each_path, line_pieces, read_head, read_items, read_lines
 
 _Shared = Literal["csv", "jsonl", "parquet", "tsv"]
 _OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
@@ -134,6 +134,8 @@ def _module(name: str) -> ModuleType:
 
 def _reader(name: str, what: _Items) -> tuple[Callable[..., Any], tuple[str, ...]]:
     """Return the function that reads files, and the endings of the files that it reads in a folder."""
+    if name == "index":
+        return _read_indexes, ()
     module = _module(name)
     if name in GRAPHS:
         return partial(_module("graph").read_documents, graph_in=module.graph_in, format_=name), ()
@@ -150,6 +152,12 @@ def _reader(name: str, what: _Items) -> tuple[Callable[..., Any], tuple[str, ...
         return data.Corpus(read_items(path, suffixes, pieces, module.document, data.Records("documents", on_error)))
 
     return read_all, suffixes
+
+
+def _read_indexes(path: Paths, **_: object) -> data.KnowledgeBase:
+    """Open an index, or join several; a damaged one is an error whatever `on_error` is."""
+    first, *others = map(data.KnowledgeBase.from_index, each_path(path))
+    return first.changed(chain(first, *others)) if others else first
 
 
 def read_documents(

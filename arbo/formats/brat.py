@@ -62,7 +62,6 @@ ARCHIVES = (".tar.gz", ".tgz")
 
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 
-Line = tuple[int, list[str]]
 _FILE_NAME = re.compile(r"[^./\\%<>:\"|?*\x00-\x1f][^/\\%<>:\"|?*\x00-\x1f]*")
 _DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
 _ID = re.compile(r"\S([^\t\r\n]*\S)?")
@@ -102,17 +101,14 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
             with records.record(annotations.path, 1):
                 records.add(_document(text, annotations, records), annotations.path, 1)
         for file in waiting.values():
-            _alone(file, records, named=file.path == one)
+            if file.is_text and file.path != one:
+                records.notes["texts without annotations ignored"] += 1
+                continue
+            with records.record(file.path, 1):
+                partner = file.pair.name + (ANNOTATIONS if file.is_text else TEXT)
+                wrong = f"the file {partner} beside this one is missing"
+                raise DataError(f"{wrong}; a document needs a text and its annotations")
     return Corpus(records)
-
-
-def _alone(file: _File, records: Records[Document], *, named: bool) -> None:
-    partner = file.pair.name + (ANNOTATIONS if file.is_text else TEXT)
-    if file.is_text and not named:
-        records.notes["texts without annotations ignored"] += 1
-        return
-    with records.record(file.path, 1):
-        raise DataError(f"the file {partner} beside this one is missing; a document needs a text and its annotations")
 
 
 def _files(path: Path) -> Iterator[_File]:
@@ -157,7 +153,7 @@ def _archived(path: Path) -> Iterator[_File]:
 def _document(text: _File, annotations: _File, records: Records[Document]) -> Document:
     document_id = annotations.pair.name
     mentions: dict[str, tuple[str, tuple[Span, ...]]] = {}
-    others: list[Line] = []
+    others: list[tuple[int, list[str]]] = []
     for number, line in enumerate(annotations.text.split("\n"), start=1):
         columns = line.removesuffix("\r").split("\t")
         if not columns[0].startswith("T"):
@@ -226,10 +222,7 @@ def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iter
 
 
 def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:
-    """Write a folder of pairs, completely or not at all.
-
-    Raise UsageError if the folder has content or cannot be written, and DataError for an id that BRAT cannot hold.
-    """
+    """Write a folder of pairs, see `new_folder`; raise DataError for an id that BRAT cannot hold."""
     notes: Counter[str] = Counter()
     taken: set[str] = set()
     with new_folder(folder) as partial:

@@ -76,7 +76,9 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
 def document(piece: Piece, records: Records[Document]) -> Document:
     """Make a document of its lines."""
     lines, file = piece.content, piece.file
-    document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
+    header = lines[0][1].removeprefix(_BEGIN).strip()
+    named = _NAME.fullmatch(header)
+    document_id = "/".join(part for part in named.groups() if part is not None) if named else header
     if not lines[-1][1].startswith(_END):
         raise DataError(f"`{_END}` is missing; add this line, or download the whole file again", id=document_id)
     sentences: list[list[_Word]] = [[]]
@@ -101,13 +103,6 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     records.notes["repeated mentions dropped"] += len(repeated) - len(distinct)
     marked = [Marked((span,), gold=(f"{document_id}/{name}",)) for span, name in distinct]
     return marked_document(document_id, text, marked)
-
-
-def _document_id(header: str) -> str:
-    named = _NAME.fullmatch(header)
-    if named is None:
-        return header
-    return named[1] if named[2] is None else f"{named[1]}/{named[2]}"
 
 
 def _word(number: int, line: str, document_id: str) -> _Word:

@@ -69,13 +69,8 @@ def corpus_of(nodes: Sequence[Node], folder: Path, format_: str, on_error: OnErr
     rows: list[tuple[str, Any]] = []
     for number, (node, name) in enumerate(zip(nodes, names, strict=True), 1):
         place, (only, *more) = f"{folder}, node {number}", kinds[name] or [None]
-        row: dict[str, Any] = {
-            "document_id": node.id,
-            "mention_id": node.id,
-            "text": node.name,
-            "type": node.type or None,
-        }
-        row |= {"start": 0, "end": len(node.name), "domain": node.kind or (None if more else only)}
+        row: dict[str, Any] = {"document_id": node.id, "mention_id": node.id, "text": node.name, "start": 0}
+        row |= {"end": len(node.name), "type": node.type or None, "domain": node.kind or (None if more else only)}
         rows.append((place, row if node.name else DataError("the node has no name; fill it in", id=node.id)))
     return Corpus(documents_of(rows, on_error), graph={"format": format_, "path": str(real(folder))})
 

@@ -20,9 +20,7 @@ from arbo.formats.files import Block, Paths, Piece, read_items, read_lines
 
 SUFFIXES = (".txt",)
 
-_OMIM = re.compile(r"[0-9]+")
-_CUI = re.compile(r"C[0-9]{7}")
-_MESH = re.compile(r"[CD][0-9]+")
+_SOURCES = {"OMIM": re.compile(r"[0-9]+"), "UMLS": re.compile(r"C[0-9]{7}"), "MESH": re.compile(r"[CD][0-9]+")}
 
 
 def read_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
@@ -54,8 +52,4 @@ def _entity(piece: Piece, _: object) -> Entity:
 
 
 def _prefixed(bare: str) -> str | None:
-    if _OMIM.fullmatch(bare):
-        return f"OMIM:{bare}"
-    if _CUI.fullmatch(bare):
-        return f"UMLS:{bare}"
-    return f"MESH:{bare}" if _MESH.fullmatch(bare) else None
+    return next((f"{source}:{bare}" for source, ids in _SOURCES.items() if ids.fullmatch(bare)), None)

@@ -137,8 +137,8 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete:
 
 
 def _value(term: Tags, tag: str) -> str:
-    """Return the value of a tag that may occur once, or an empty string if the term does not have it."""
-    return _bare(term.get(tag, [""])[0])
+    """Return the value of a tag that may occur once, without modifiers and comment; empty if the term has none."""
+    return _plain(_TRAILER.sub("", term.get(tag, [""])[0], count=1))
 
 
 def _ids(values: Iterable[str], notes: Counter[str]) -> tuple[str, ...]:
@@ -159,11 +159,6 @@ def _quoted(value: str) -> str | None:
     ends = [match.end() for match in _QUOTE.finditer(value, 1) if match[1]][:_MOST_QUOTES]
     ends = [end for end in ends if len(ends) == 1 or _AFTER_TEXT.match(value, end)]
     return _plain(value[1 : ends[0] - 1]) if ends else None
-
-
-def _bare(value: str) -> str:
-    """Remove modifiers and the comment from a value such as `kidney {source="x"} ! the organ`."""
-    return _plain(_TRAILER.sub("", value, count=1))
 
 
 def _plain(value: str) -> str:

@@ -145,6 +145,5 @@ def _obj_and_facts(mention: Mention, notes: Counter[str]) -> tuple[str, list[tup
     further = {key: value for key, value in mention.metadata.items() if not _NAMES_ID.search(key)}
     notes["further keys whose names end in `id` left out"] += len(mention.metadata) - len(further)
     facts = [(_PREDICATE, id_) for id_ in ids]
-    for key, value in further.items():
-        facts += [(key, one) for one in (value if isinstance(value, list) else [value])]
+    facts += [(key, one) for key, value in further.items() for one in _listed(value)]
     return obj or "Mention", facts

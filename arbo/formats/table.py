@@ -87,12 +87,6 @@ def own_name(column: str) -> str:
     return column.lower() if column.lower() in _KNOWN else column
 
 
-def read_rows(path: Path, column: str) -> Iterable[Placed]:
-    """Return the rows of a table with this column, which is known by `own_name`; a row may be a DataError."""
-    kind: Kind = "parquet" if ".parquet" in path.name else "tsv" if ".tsv" in path.name else "csv"
-    return _parquet(path) if kind == "parquet" else _delimited(path, kind, (), own_name(column))
-
-
 def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpus:
     """Make a mention of each cell of a column; an empty cell is a blank name.
 
@@ -100,11 +94,12 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     ``text`` the text in which the mention stands, and ``context`` a text after it. The mention has the id of the
     document if no two rows have the same. Raise DataError if there is no such column.
     """
-    column_name = own_name(column)
+    column_name, is_parquet = own_name(column), ".parquet" in path.name
+    kind: Kind = "tsv" if ".tsv" in path.name else "csv"
     rows = list[Placed]()
-    for number, (place, row) in enumerate(read_rows(path, column)):
+    for number, (place, row) in enumerate(_parquet(path) if is_parquet else _delimited(path, kind, (), column_name)):
         if isinstance(row, dict):
-            if column_name not in row and ".parquet" in path.name:  # a short line of CSV has no last cells
+            if column_name not in row and is_parquet:  # a short line of CSV has no last cells
                 raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
             name = str(row.pop(column_name, None) or "").strip()
             text, context = row.get("text") or name, row.pop("context", None)
@@ -369,10 +364,7 @@ def _value(name: str, cell: str) -> object:
 
 
 def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
-    """Write a CSV file, gzipped if its name ends in `.gz`; count what Excel takes otherwise.
-
-    Cells like formulas get a `'` in front; cells that are too long for Excel stay.
-    """
+    """Write a CSV file, gzipped if its name ends in `.gz`; count cells that Excel takes otherwise."""
     columns = _joined_lists(table)
     guarded, long = Counter[str](), Counter[str]()
     for name, column in columns.items():

@@ -4,6 +4,7 @@
 counts as two.
 """
 
+import re
 from pathlib import Path
 
 from arbo.data import Document, Records
@@ -20,7 +21,6 @@ def pieces(file: Path, _: object) -> list[Piece]:
 def document(piece: Piece, records: Records[Document]) -> Document:
     """Make a document of a file."""
     file = Path(piece.file)
-    name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
     text = read_text(file)
     records.notes["empty texts"] += not text.strip()
-    return Document(name[:-4] if name.lower().endswith(SUFFIXES) else name, text)
+    return Document(re.sub(r"(\.txt)?(\.gz)?\Z", "", file.name, flags=re.I), text)

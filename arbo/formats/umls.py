@@ -73,10 +73,8 @@ def read_entities(
     ``types`` are names (`STY`) or ids (`TUI`) of semantic types, such as ``"Disease or Syndrome"`` or ``"T047"``;
     ``"ST21pv"`` stands for `ST21PV`. ``language``, a value of the column LAT, is the language of the names and
     definitions; the default is English.
-
-    Raises:
-        UsageError: a given type occurs in no concept, so that the types below it are unknown.
-        DataError: MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed and ``on_error`` is not ``"skip"``.
+    Raise UsageError for a type that no concept has, so that the types below it are unknown, and DataError if
+    MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed.
     """
     records: Records[Entity] = Records("entities", on_error)
     for folder in each_path(path):
@@ -153,12 +151,8 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
             advice = "ST21pv needs a whole release; in a part of one, give the types that are there"
         raise UsageError(f"{wrong}; {advice}")
     tops = {tree[type_] for type_ in types}
-    return {type_ for type_, number in tree.items() if any(_is_below(number, top) for top in tops)}
-
-
-def _is_below(number: str, top: str) -> bool:
-    """Return whether a tree number equals or is below another: A1.2 is below A1 and A, but A1.21 is not below A1.2."""
-    return number == top or number.startswith(top if len(top) == 1 else f"{top}.")
+    above = tuple(top if len(top) == 1 else f"{top}." for top in tops)  # A1.21 is below A1, but not below A1.2
+    return {type_ for type_, number in tree.items() if number in tops or number.startswith(above)}
 
 
 def _definitions(
