@@ -78,6 +78,9 @@ class OnDemand(Sequence[Item], Generic[Item]):
             return map(self._item, self._places)
         return chain.from_iterable(self._make(begin, _AT_ONCE) for begin in range(0, len(self), _AT_ONCE))
 
+    def __repr__(self) -> str:
+        return f"<{len(self):,} {type(self).__name__.lower()}>"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 
@@ -92,9 +95,6 @@ class Strings(OnDemand[str]):
     def _strings(self, begin: int, length: int) -> list[str]:
         array = self.array
         return [array[begin].as_py()] if length == 1 else list(array.slice(begin, length).to_pylist())
-
-    def __repr__(self) -> str:
-        return f"<{len(self):,} strings>"
 
 
 def views(kind: type[Item], columns: Mapping[str, Sequence[Any]]) -> list[Item]:

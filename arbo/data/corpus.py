@@ -17,18 +17,8 @@ from arbo.data.fingerprint import fingerprint_of
 from arbo.data.gold_ids import known_ids
 from arbo.data.objects import document_line
 from arbo.data.records import Records
-from arbo.data.rows import (
-    are_names,
-    documents_of,
-    index_of,
-    is_table,
-    items_of,
-    placed,
-    tables_of_column,
-    tables_of_names,
-)
-from arbo.data.spacy_docs import document_of_doc, is_doc
-from arbo.data.tables import DocumentRows, Tables, blank_notes, check_ids, metadata_in, numbered, rows_with
+from arbo.data.rows import documents_in
+from arbo.data.tables import Documents, Tables, check_ids, metadata_in, numbered, rows_with
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
@@ -72,7 +62,7 @@ class Corpus(Sequence[Document]):
     @cached_property
     def documents(self) -> Sequence[Document]:
         """The documents."""
-        return DocumentRows(self.tables)
+        return Documents(self.tables)
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
@@ -101,26 +91,10 @@ class Corpus(Sequence[Document]):
         """
         if isinstance(documents, Corpus):
             return documents
-        read = "read files with arbo.read_documents(path), or put a single name into a list"
-        items = items_of(documents, "expected documents", "document", read)
-        if are_names(documents, items):
-            tables = tables_of_names(documents, items)
-            return cls(tables, blank_notes(tables.mentions), index_of(documents))
-        if name is not None and is_table(items, name):
-            tables = tables_of_column(documents, items, name)
-            index = index_of(documents[name]) if hasattr(documents, "iloc") else None  # type: ignore[index]
-            return cls(tables, blank_notes(tables.mentions), index)
-        if items and is_doc(items[0]):
-            return cls(document_of_doc(str(number), doc) for number, doc in enumerate(items))
-        if not (items and isinstance(items[0], Mapping)):
-            return cls(items)
-        return cls(documents_of(placed(items)), None, index_of(documents))
+        return cls(*documents_in(documents, name))
 
     def to_jsonl(self, path: PathLike) -> None:
-        """Write the corpus as JSON lines, gzipped if the path ends in `.gz`; `arbo.read_documents` reads them.
-
-        Raise UsageError if the file cannot be written.
-        """
+        """Write JSON lines, gzipped if the path ends in `.gz`; raise UsageError if the file cannot be written."""
         write_lines(map(document_line, self.documents), path)
 
     def to_pandas(self) -> Any:
@@ -152,10 +126,7 @@ class Corpus(Sequence[Document]):
         return self.of_tables(self.tables.of_mentions(chosen.to_numpy()))
 
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:
-        """Return the documents with these ids, in the order of the corpus, for example a published split.
-
-        Raise UsageError if the corpus has no document for one of the ids.
-        """
+        """Return the documents with these ids, in the order of the corpus; raise UsageError if one has no document."""
         id_set = {ids} if isinstance(ids, str) else set(ids)
         rows = rows_with(id_set, self.tables.documents["document_id"])
         if missing := sorted(id_set - rows.keys()):
@@ -188,7 +159,10 @@ class Corpus(Sequence[Document]):
         rows = rows_with(documents, self.tables.documents["document_id"])
         if not rows:
             return self
-        return self.of_tables(self.tables.replaced([*rows.values()], [documents[id_] for id_ in rows]))
+        order = np.arange(len(self))
+        order[[*rows.values()]] = len(self) + np.arange(len(rows))
+        others = Tables.of([documents[id_] for id_ in rows])
+        return self.of_tables(Tables.joined([self.tables, others]).taken(order))
 
     def metadata_of(self, what: Literal["documents", "mentions"]) -> Iterable[Mapping[str, Any]]:
         """Return the metadata of the documents, or of the mentions, that have some."""
@@ -196,10 +170,7 @@ class Corpus(Sequence[Document]):
         return filter(None, metadata_in(table) if "metadata" in table.column_names else ())
 
     def by_topic(self) -> Corpus:
-        """Return the same documents, with the `topic` in their metadata as domain.
-
-        Then only mentions of the same topic are compared. Raise UsageError if a document has no topic.
-        """
+        """Return the same documents, with the `topic` in their metadata as domain; raise UsageError if one has none."""
         if lacking := [document.id for document in self.documents if document.metadata.get("topic") is None]:
             wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")

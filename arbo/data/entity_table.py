@@ -25,6 +25,7 @@ from arbo.errors import DataError, UsageError
 Ints = npt.NDArray[np.int64]
 
 _TEXT = pa.large_string()
+_TEXTS = (pa.string(), _TEXT)
 _TYPES = {"tuple[str, ...]": pa.large_list(_TEXT)}
 SCHEMA = pa.schema([(field.name, _TYPES.get(str(field.type), _TEXT)) for field in fields(Entity)])
 """The columns of entities, with `metadata` as JSON, or null if there are none."""
@@ -50,7 +51,7 @@ def table_of_columns(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
         _valid(columns[name] if name in columns else pa.nulls(n, SCHEMA.field(name).type), name) for name in CONTENT
     ]
     others = {name: column.to_pylist() for name, column in columns.items() if name not in CONTENT}
-    if not all(_is_text(columns[name].type) for name in others):
+    if any(columns[name].type not in _TEXTS for name in others):
         raise DataError("metadata that are not strings")
     rows = (
         {name: value for name, value in zip(others, row, strict=True) if value is not None}
@@ -65,7 +66,7 @@ def _valid(column: pa.Array, name: str) -> pa.Array:
     kind, text = SCHEMA.field(name).type, column.type
     if is_list := kind != _TEXT:
         text = text.value_type if pa.types.is_list(text) or pa.types.is_large_list(text) else pa.null()
-    if not _is_text(text):
+    if text not in _TEXTS:
         raise DataError(f"{name} are not strings")
     column = column.cast(kind)
     column.validate(full=True)
@@ -77,10 +78,6 @@ def _valid(column: pa.Array, name: str) -> pa.Array:
         size = np.from_dlpack(pc.fill_null(pc.list_value_length(column), numbers(np.zeros(1, np.int64))[0]))
         return pa.LargeListArray.from_arrays(numbers(np.append(0, np.cumsum(size))), texts)
     return column
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _filled(texts: pa.Array) -> Ints:
@@ -134,9 +131,6 @@ class Entities(OnDemand[Entity]):
             return [Entity(*made, *parsed([metadata]))]
         columns = columns_in(self.table.slice(begin, length), SCHEMA.names)
         return views(Entity, dict(zip(SCHEMA.names, columns, strict=True)))
-
-    def __repr__(self) -> str:
-        return f"<{len(self):,} entities>"
 
 
 def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence[Any]]:

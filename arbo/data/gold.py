@@ -152,16 +152,15 @@ class Gold:
 
     @property
     def entities(self) -> Ints:
-        """(mentions, largest number of correct entities) their rows, in the order of the ids, padded with -1."""
-        table = np.full((len(self.ids), int(np.diff(self.indptr).max(initial=0))), -1, np.int32)
+        """(mentions, largest number of correct entities, or 1) their rows, in the order of the ids, padded with -1."""
+        table = np.full((len(self.ids), int(np.diff(self.indptr).max(initial=1))), -1, np.int32)
         table[self.mention, np.arange(len(self.rows)) - self.indptr[self.mention]] = self.rows
         return table
 
     @property
     def first(self) -> Ints:
         """(mentions,) the row of the first correct entity, or -1 if there is none."""
-        table = self.entities
-        return table[:, 0] if table.shape[1] else np.full(len(table), -1, np.int32)
+        return self.entities[:, 0]
 
     @property
     def classes(self) -> Ints:

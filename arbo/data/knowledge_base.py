@@ -21,7 +21,7 @@ from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.releases import Keys
-from arbo.data.rows import entities_of, items_of, placed
+from arbo.data.rows import entities_in
 from arbo.errors import UsageError, listed
 from arbo.files import PathLike, write_lines
 
@@ -74,15 +74,10 @@ class KnowledgeBase:
 
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
-        """Make a knowledge base from entities, or from rows of a frame or a `Dataset`, see `arbo.data.rows`.
-
-        A knowledge base is returned as it is.
-        """
+        """Make a knowledge base from entities or rows, see `arbo.data.rows`; one is returned as it is."""
         if isinstance(entities, KnowledgeBase):
             return entities
-        wrong = "the knowledge base must be a KnowledgeBase, entities or rows"
-        items = items_of(entities, wrong, "entity", "read files with arbo.read_knowledge_base(path)")
-        return cls(entities_of(placed(items)) if items and isinstance(items[0], Mapping) else items)
+        return cls(entities_in(entities))
 
     @classmethod
     def from_index(cls, path: PathLike) -> KnowledgeBase:
@@ -111,10 +106,7 @@ class KnowledgeBase:
         write_lines(map(entity_line, self.entities), path)
 
     def save(self, path: PathLike) -> dict[str, int]:
-        """Write a file in the format of its ending; return counts of the values that the format cannot hold.
-
-        See `arbo.kb.saving`.
-        """
+        """Write a file in the format of its ending, see `arbo.kb.saving`; return counts of what it cannot hold."""
         from arbo.kb.saving import save
 
         return save(self, path)
@@ -190,10 +182,9 @@ class KnowledgeBase:
         return self.with_alternative_ids(_ids_in(id_, xrefs, forms) for id_, xrefs in self.columns("id", "xrefs"))
 
     def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
-        """Return the same entities, with the names of annotated mentions as aliases.
+        """Return the same entities; each name of annotated mentions is an alias of what it means most often.
 
-        A name becomes an alias of the entity that it means most often, and is removed from the aliases of all other
-        entities of the domain; see `arbo.kb.names`. Raise DataError if no mention has an entity.
+        Other entities of the domain lose it; see `arbo.kb.names`. Raise DataError if no mention has an entity.
         """
         from arbo.data.corpus import Corpus
         from arbo.kb.names import with_names_of
@@ -201,10 +192,7 @@ class KnowledgeBase:
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
 
     def without_names(self, names: Iterable[str]) -> KnowledgeBase:
-        """Return the entities without these names; an entity that loses all its names is left out.
-
-        Case, plural and punctuation are ignored. See `arbo.kb.names`.
-        """
+        """Return the entities without these names, and without entities that lose all names; see `arbo.kb.names`."""
         from arbo.kb.names import without_names
 
         return without_names(self, names)

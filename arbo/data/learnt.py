@@ -19,7 +19,7 @@ def learnt_from(documents: Corpus, before: str = "") -> str:
 
     A hash is that of the text without white space; empty texts have none.
     """
-    every = np.union1d(_unpacked(before), np.concatenate(_hashes(documents)))
+    every = np.union1d(_unpacked(before), _hashes(documents))
     every = every[every > 0].astype(">u8")
     return b64encode(every.view(np.uint8).reshape(-1, 8)[:, -_BYTES:].tobytes()).decode()
 
@@ -29,7 +29,7 @@ def warnings_of(documents: Corpus, models: Mapping[str, object]) -> list[str]:
     warnings = []
     for name, model in models.items():
         if learnt := getattr(model, "learnt", ""):
-            known = np.isin(np.concatenate(_hashes(documents)), _unpacked(learnt))
+            known = np.isin(_hashes(documents), _unpacked(learnt))
             if n := int(known.sum()):
                 warnings.append(
                     f"{n:,} of {len(known):,} documents are among those that {name} was trained on, or of the same "
@@ -38,11 +38,12 @@ def warnings_of(documents: Corpus, models: Mapping[str, object]) -> list[str]:
     return warnings
 
 
-def _hashes(documents: Corpus) -> list[Hashes]:
-    """Return the hashes of the documents in each chunk of their texts; 0 for an empty text."""
+def _hashes(documents: Corpus) -> Hashes:
+    """Return the hashes of the documents; 0 for an empty text."""
     bare = [pc.replace_substring_regex(text, r"\s+", "") for text in documents.tables.documents["text"].chunks]
     bits = np.uint64(8 * (8 - _BYTES))
-    return [np.empty(0, np.uint64), *(np.where(pc.equal(one, ""), 0, hashes_of(one) >> bits) for one in bare)]
+    hashes = (np.where(pc.equal(one, ""), 0, hashes_of(one) >> bits) for one in bare)
+    return np.concatenate([np.empty(0, np.uint64), *hashes])
 
 
 def _unpacked(learnt: str) -> Hashes:

@@ -4,6 +4,7 @@ The keys are described in `arbo.formats.jsonl`. A converter returns a valid JSON
 TypeError that names the expected type.
 """
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -98,9 +99,7 @@ def string(value: object) -> str:
 
 
 strings = a_kind(
-    "a list of strings",
-    lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
-    tuple,
+    "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value), tuple
 )
 anything = a_kind("", lambda _: True)
 any_list = a_kind("a list", lambda value: isinstance(value, list))
@@ -114,24 +113,12 @@ spans = a_kind(
 mapping = a_kind("an object", lambda value: isinstance(value, dict))
 
 DOCUMENT_KEYS: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list, "domain": string}
-_MENTION: Mapping[str, Convert] = {
-    "id": string,
-    "spans": spans,
-    "text": string,
-    "type": string,
-    "entities": strings,
-    "cluster": string,
-    "score": number,
-}
+_MENTION: dict[str, Convert] = dict.fromkeys(("id", "text", "type", "cluster"), string)
+_MENTION |= {"spans": spans, "entities": strings, "score": number}
 ENTITY_KEYS: Mapping[str, Convert] = {
-    "id": string,
-    "name": string,
-    "aliases": strings,
-    "definition": string,
-    "types": strings,
-    "alternative_ids": strings,
-    "xrefs": strings,
-    "domain": string,
+    field.name: strings if str(field.type) == "tuple[str, ...]" else string
+    for field in dataclasses.fields(Entity)
+    if field.name != "metadata"
 }
 
 

@@ -34,7 +34,7 @@ class Records(Generic[Item]):
     rows of tables.
     """
 
-    def __init__(self, kind: str, on_error: OnError = "fail") -> None:
+    def __init__(self, kind: Literal["documents", "entities"], on_error: OnError = "fail") -> None:
         if on_error not in ("fail", "skip"):
             raise UsageError(f"on_error must be 'fail' or 'skip', not {on_error!r}")
         self.notes: Counter[str] = Counter()
@@ -89,15 +89,13 @@ class Records(Generic[Item]):
             raise DataError(f"{wrong}; merge the two, or change one id", id=item.id)
 
     def parts(self) -> list[Any]:
-        """Return all items as views of tables: `DocumentRows` or `Entities`; others stay as they are."""
+        """Return all items as views of tables: `Documents` or `Entities`."""
         from arbo.data.entity_table import Entities, table_of
-        from arbo.data.tables import DocumentRows, Tables
+        from arbo.data.tables import Documents, Tables
 
         if self._items or not self._parts:
-            made: Any = self._items
-            if self._kind in ("documents", "entities"):
-                is_entity = self._kind == "entities"
-                made = Entities(table_of(made)) if is_entity else DocumentRows(Tables.of(made))
+            items, is_entity = self._items, self._kind == "entities"
+            made: Any = Entities(table_of(items)) if is_entity else Documents(Tables.of(items))
             self._parts.append(made)
             self._begins.append(len(self._places))
             self._items, self._n_mentions = [], 0

@@ -29,11 +29,12 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from arbo.data import objects
+from arbo.data.arrow import parsed
 from arbo.data.documents import Document, Entity, Marked, marked_mention, named
 from arbo.data.gold_ids import ids_in
 from arbo.data.records import Item, OnError, Records
-from arbo.data.spacy_docs import docs_in, is_doc
-from arbo.data.tables import Tables, metadata_in
+from arbo.data.spacy_docs import docs_in, document_of_doc, is_doc
+from arbo.data.tables import Tables, blank_notes
 from arbo.errors import DataError, UsageError, listed
 from arbo.text.checks import check_spans, check_text
 
@@ -46,11 +47,7 @@ MENTION_IDS = ("document_id", "mention_id", "entity", "cluster")
 
 # 3.0 is a whole number too, since pandas makes floats of a column with an empty cell.
 _OFFSET = objects.a_kind("a whole number", lambda v: type(v) is int or (isinstance(v, float) and v.is_integer()), int)
-_OF_DOCUMENT: Mapping[str, objects.Convert] = {
-    "document_id": objects.string,
-    "text": objects.string,
-    "domain": objects.string,
-}
+_OF_DOCUMENT: Mapping[str, objects.Convert] = dict.fromkeys(("document_id", "text", "domain"), objects.string)
 _IN_ANY_ROW = {
     **_OF_DOCUMENT,
     "start": _OFFSET,
@@ -63,6 +60,30 @@ COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.stri
 BLANK = " "
 """The text of a missing name; blank names are never compared, so that each is a cluster of its own."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | None, dict[str, str | None]]:
+    """Return the documents or tables of what `Corpus.of` takes, notes on names, and the `index_of` the frame."""
+    read = "read files with arbo.read_documents(path), or put a single name into a list"
+    items = items_of(table, "expected documents", "document", read)
+    if are_names(table, items):
+        tables, index = tables_of_names(table, items), index_of(table)
+    elif name is not None and is_table(items, name):
+        tables, index = tables_of_column(table, items, name), index_of(table[name]) if hasattr(table, "iloc") else {}
+    elif items and isinstance(items[0], Mapping):
+        return documents_of(placed(items)), None, index_of(table)
+    elif items and is_doc(items[0]):
+        return [document_of_doc(str(number), doc) for number, doc in enumerate(items)], None, {}
+    else:
+        return items, None, {}
+    return tables, blank_notes(tables.mentions), index
+
+
+def entities_in(table: Any) -> Iterable[Entity]:
+    """Return the entities of what `KnowledgeBase.of` takes."""
+    wrong = "the knowledge base must be a KnowledgeBase, entities or rows"
+    items = items_of(table, wrong, "entity", "read files with arbo.read_knowledge_base(path)")
+    return entities_of(placed(items)) if items and isinstance(items[0], Mapping) else items
 
 
 def items_of(table: Any, wrong: str, item: str, advice: str) -> list[Any]:
@@ -122,41 +143,39 @@ def is_table(rows: Sequence[Any], name: str) -> bool:
 
 
 def tables_of_column(table: Any, rows: Sequence[Any], name: str) -> Tables:
-    """Make documents from the names in a column, see `tables_of_names`; further columns become metadata of mentions.
+    """Make documents from the names in a column, see `tables_of_names`, with ids in a column ``id``.
 
-    ``rows`` are those of the table. The ids are the cells of a column ``id``, if all are there and distinct, or else
-    those of the names. Raise UsageError without the column.
+    Further columns become metadata of mentions; ``rows`` are those of the table. Raise UsageError without the column.
     """
     if not any(isinstance(row, Mapping) and name in row for row in rows):
         known = listed((str(key) for row in rows[:1] if isinstance(row, Mapping) for key in row), 20)
         raise UsageError(f"there is no column {name!r}; the columns are: {known or 'none'}")
     plain = [_plain(row) for row in rows]
-    tables = tables_of_names(table[name] if hasattr(table, "iloc") else None, [row.get(name) for row in plain])
-    ids = [row.get("id") for row in plain]
-    labels = [*map(str, ids)]
-    is_named = {*map(type, ids)} <= {str, int} and len({*labels}) == len(ids) and all(map(str.strip, labels))
-    if not is_named or not are_storable(labels):
-        labels = tables.mentions["mention_id"].to_pylist()
     own = {"id", name, *index_of(table)}
     further = [{str(key): cell for key, cell in row.items() if key not in own} for row in plain]
-    records = [{**row, **more} for row, more in zip(metadata_in(tables.mentions), further, strict=True)]
-    encode = json.JSONEncoder(default=str).encode
-    return Tables.of_names(
-        labels, tables.mentions["text"].to_pylist(), [encode(row) if row else None for row in records]
-    )
+    series = table[name] if hasattr(table, "iloc") else None
+    return tables_of_names(series, [row.get(name) for row in plain], [row.get("id") for row in plain], further)
 
 
-def tables_of_names(table: Any, names: Sequence[Any]) -> Tables:
+def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), further: Sequence[Row] = ()) -> Tables:
     """Make a document from each name, with one mention of the same id; a missing name becomes a blank one.
 
-    The id is the name's label if ``table`` is a Series with unique labels, otherwise its row. The mention of a Series
-    keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is no string, or not storable.
+    The ids are ``ids`` if all are there and distinct, or else the labels of a Series if they are unique, or else the
+    rows. The mention of a Series keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is
+    no string, or not storable.
     """
     labels, metadata = _labels(table, len(names))
     names = [name or BLANK if isinstance(name, str) else BLANK if _plain(name) is None else name for name in names]
     for row in () if are_storable(names) and are_storable(labels) else range(len(names)):
         check_text(names[row], f"the name in row {row}", of=labels[row])
         check_text(labels[row], f"the id of row {row}")
+    own = [*map(str, ids)]
+    if {*map(type, ids)} <= {str, int} and len({*own}) == len(names) and all(map(str.strip, own)) and are_storable(own):
+        labels = own
+    if further:
+        records = [{**row, **more} for row, more in zip(parsed(metadata), further, strict=True)]
+        encode = json.JSONEncoder(default=str).encode
+        metadata = [encode(row) if row else None for row in records]
     return Tables.of_names(labels, names, metadata)
 
 

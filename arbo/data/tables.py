@@ -126,12 +126,6 @@ class Tables:
         sizes = np.bincount(self.home[chosen], minlength=len(self.sizes))
         return type(self)(self.documents, _taken(self.mentions, np.flatnonzero(chosen)), sizes)
 
-    def replaced(self, rows: Sequence[int], documents: Sequence[Document]) -> Self:
-        """Return the tables with others in the place of the documents in these rows."""
-        order = np.arange(len(self.sizes))
-        order[[*rows]] = len(order) + np.arange(len(rows))
-        return self.joined([self, self.of(documents)]).taken(order)
-
     def between(self, begin: int, length: int) -> Self:
         """Return so many documents from a row on."""
         sizes = self.sizes[begin : begin + length]
@@ -139,7 +133,7 @@ class Tables:
         return type(self)(self.documents.slice(begin, length), mentions, sizes)
 
 
-class DocumentRows(OnDemand[Document]):
+class Documents(OnDemand[Document]):
     """The documents of tables, which are kept once they were looked at."""
 
     sliced, together, keeps_all = tuple, 1 << 8, True

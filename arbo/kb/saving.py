@@ -25,9 +25,7 @@ _OF_TSV = ["id", "name", "aliases", "definition"]
 def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
     """Write a knowledge base; return counts of the values that the format cannot hold.
 
-    Raises:
-        UsageError: the ending is not one of `ENDINGS`, or the file cannot be written.
-        DataError: TSV cannot hold an id.
+    Raise UsageError if the ending is not one of `ENDINGS`, or the file cannot be written, DataError for an id in TSV.
     """
     name = fspath(path).lower()
     if not name.endswith(ENDINGS):
