@@ -22,8 +22,9 @@ from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.releases import Keys
 from arbo.data.rows import entities_in
-from arbo.errors import UsageError, listed
+from arbo.errors import DataError, UsageError, listed
 from arbo.files import PathLike, write_lines
+from arbo.text.names import normalize_name
 
 if TYPE_CHECKING:
     from arbo.kb.problems import KnowledgeBaseStats, Problem
@@ -192,10 +193,24 @@ class KnowledgeBase:
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
 
     def without_names(self, names: Iterable[str]) -> KnowledgeBase:
-        """Return the entities without these names, and without entities that lose all names; see `arbo.kb.names`."""
-        from arbo.kb.names import without_names
+        """Return the entities without these names, in all spellings that are equal after `normalize_name`.
 
-        return without_names(self, names)
+        If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other
+        name is left out, so that its mentions count as NIL. Raise DataError if no entity would keep a name.
+
+        >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
+        >>> [entity.name for entity in kb.without_names(["disease"])]
+        ['flu']
+        """
+        removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
+        left = [
+            [name for name in (preferred, *aliases) if normalize_name(name) not in removed]
+            for preferred, aliases in self.columns("name", "aliases")
+        ]
+        if not any(left):
+            raise DataError("no entity would keep a name; remove fewer names")
+        kept, named = self.of_rows(row for row, of in enumerate(left) if of), [of for of in left if of]
+        return kept.changed(with_columns(kept.table, name=[of[0] for of in named], aliases=[of[1:] for of in named]))
 
     def generic_names(self) -> list[str]:
         """Return single-word names, such as "disease", that head the names of many entities; see `arbo.kb.names`."""

@@ -1,4 +1,4 @@
-"""Homonyms (names that several entities share), generic names, and the removal and addition of names.
+"""Homonyms (names that several entities share), generic names, and the addition of names.
 
 A single-word name is generic if it is the head of the names of many other entities, since texts then use it for any of
 these, as in "the disease". The head is the last word, or the last word before the first comma ("Wilson disease",
@@ -90,31 +90,6 @@ def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator
     for form, written in names.items():
         if len(headed.get(form, set()) - {row for _, row in written}) >= max(_LEAST, _SHARE * len(kb)):
             yield example_of(kb, (row for _, row in written), *(name for name, _ in written))
-
-
-def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
-    """Return the entities without these names, in all spellings that are equal after `normalize_name`.
-
-    If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other name
-    is left out, so that its mentions count as NIL. Raise DataError if no entity would keep a name.
-
-    >>> from arbo import Entity
-    >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
-    >>> [entity.name for entity in without_names(kb, ["disease"])]
-    ['flu']
-    """
-    removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
-    left = [
-        [name for name in (preferred, *aliases) if normalize_name(name) not in removed]
-        for preferred, aliases in kb.columns("name", "aliases")
-    ]
-    if not any(left):
-        raise DataError("no entity would keep a name; remove fewer names")
-    left_over = kb.of_rows(row for row, names in enumerate(left) if names)
-    named = [names for names in left if names]
-    return left_over.changed(
-        with_columns(left_over.table, name=[names[0] for names in named], aliases=[names[1:] for names in named])
-    )
 
 
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
