@@ -187,10 +187,9 @@ class KnowledgeBase:
 
         Other entities of the domain lose it; see `arbo.kb.names`. Raise DataError if no mention has an entity.
         """
-        from arbo.data.corpus import Corpus
         from arbo.kb.names import with_names_of
 
-        return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
+        return with_names_of(self, documents, expand_abbreviations=expand_abbreviations)
 
     def without_names(self, names: Iterable[str]) -> KnowledgeBase:
         """Return the entities without these names, in all spellings that are equal after `normalize_name`.

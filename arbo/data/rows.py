@@ -48,13 +48,9 @@ MENTION_IDS = ("document_id", "mention_id", "entity", "cluster")
 # 3.0 is a whole number too, since pandas makes floats of a column with an empty cell.
 _OFFSET = objects.a_kind("a whole number", lambda v: type(v) is int or (isinstance(v, float) and v.is_integer()), int)
 _OF_DOCUMENT: Mapping[str, objects.Convert] = dict.fromkeys(("document_id", "text", "domain"), objects.string)
-_IN_ANY_ROW = {
-    **_OF_DOCUMENT,
-    "start": _OFFSET,
-    "end": _OFFSET,
-    **dict.fromkeys(("mention_id", "mention_text", "type", "entity"), objects.string),
-    "entities": objects.strings,
-}
+_IN_ANY_ROW: dict[str, objects.Convert] = {**_OF_DOCUMENT, **dict.fromkeys(("start", "end"), _OFFSET)}
+_IN_ANY_ROW |= dict.fromkeys(("mention_id", "mention_text", "type", "entity"), objects.string)
+_IN_ANY_ROW["entities"] = objects.strings
 COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.string, "score": objects.number}
 
 BLANK = " "

@@ -92,7 +92,7 @@ def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator
             yield example_of(kb, (row for _, row in written), *(name for name, _ in written))
 
 
-def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
+def with_names_of(kb: KnowledgeBase, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
     """Return the entities; each name of a mention becomes an alias of the one entity that it means most often.
 
     Ties go to the first entity. Other entities of the same domain lose this alias; preferred names stay. Names that
@@ -105,13 +105,14 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
     >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
-    >>> [entity.aliases for entity in with_names_of(kb, Corpus.of([document]))]
+    >>> [entity.aliases for entity in with_names_of(kb, [document])]
     [('Grippe',), ('Rhinitis',)]
     """
     names: dict[tuple[str | None, str], str] = {}
     entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
-    inputs = mention_inputs(documents, expand_abbreviations=expand_abbreviations)
-    gold = Gold.of(documents, kb).first.tolist()
+    corpus = Corpus.of(documents)
+    inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
+    gold = Gold.of(corpus, kb).first.tolist()
     for written, domain, entity in zip(inputs.names, inputs.column("domain"), gold, strict=True):
         name = " ".join(written.split())
         if entity >= 0 and name:
