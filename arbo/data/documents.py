@@ -215,8 +215,8 @@ def span_inside(start: object, end: object, text: str, what: str, *, of: str | N
 def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str], *, of: str) -> None:
     """Compare the text that the source gives for a mention with the text at its spans.
 
-    A difference only in white space is counted in ``notes``; any other raises a DataError, which says where the text
-    was found, or what the offsets count.
+    A difference only in white space is counted in ``notes``, and the offsets hold; any other raises a DataError, which
+    says where the text was found, or what the offsets count, such as bytes or UTF-16 units.
     """
     covered = text_of(spans, text)
     if covered == surface:

@@ -14,8 +14,6 @@ its label is its type. Files contain more than plain mentions; `notes` counts th
   acceptable. A note without such an id is ignored. A mention without an id is not annotated (gold None), since BRAT
   cannot express NIL.
 - Relations, events, attributes and other notes are ignored.
-- If the text column differs from the text at the offsets only in white space, the offsets count. Any other difference
-  is an error, since it usually means that the offsets count bytes or UTF-16 units.
 - A text without annotations is ignored, unless it is the given path. Annotations without a text are an error.
 
 An archive is read as a stream: nothing is unpacked to disk. Links are ignored, and an archive of more than 1 GiB is

@@ -91,9 +91,8 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
             if not (_INTEGER.fullmatch(sentence) and _INTEGER.fullmatch(position)):
                 problem = f"sentence and word must be integers, not {sentence!r:.30} and {position!r:.30}"
                 raise DataError(problem, id=document_id)
-            word = _Word(number, document_id, int(sentence), int(position), text)
             records.notes["corpus lines with an extra column"] += len(columns) > 5
-            yield word
+            yield _Word(number, document_id, int(sentence), int(position), text)
 
 
 def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Numbered]]:

@@ -13,8 +13,6 @@ title begins a new block. Files contain more than plain mentions; `notes` counts
 - A seventh column (the parts of a composite mention) is ignored.
 - Relations (`PMID <tab> CID <tab> id <tab> id`, in BioRED with a fifth column) are ignored.
 - A repeated document is kept once if its content is equal, and is an error if its content differs.
-- If the text column differs from the text at the offsets only in white space, the offsets count. Any other difference
-  is an error, since it usually means that the offsets count bytes or UTF-16 units.
 
 The format has no mention ids; `mention_ids` makes ids from document and span.
 

@@ -14,11 +14,7 @@ Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, one co
 must therefore be adjacent, as in the releases; a concept with different names in two places is an error.
 
 To keep the concepts of MedMentions ST21pv, pass the name of the set (`--kb-types ST21pv`); the types below its 21 types
-in the Semantic Network are included (Mohan and Li 2019 also select vocabularies, but this reader does not):
-
-    from arbo.formats.umls import read_entities
-
-    kb = read_entities("2017AA/META", types="ST21pv")
+in the Semantic Network are included (Mohan and Li 2019 also select vocabularies, but this reader does not).
 """
 
 from collections import defaultdict
