@@ -17,7 +17,7 @@ from test_formats import lines_of, read
 
 import arbo
 from arbo.errors import DataError, UsageError
-from arbo.formats import brat, read_documents
+from arbo.formats import files, read_documents
 from arbo.formats.brat import read_documents as read_brat
 
 OPTIONS: Any = {"on_error": "skip"}
@@ -147,7 +147,7 @@ def test_absurd_sizes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = pack(tmp_path, ("a.txt", "x" * 5000), ("a.ann", ""))
     assert len(read_brat(path)[0].text) == 5000
     with monkeypatch.context() as patched:
-        patched.setattr(brat, "LARGEST_ARCHIVE", 4999)
+        patched.setattr(files, "LARGEST_ARCHIVE", 4999)
         with pytest.raises(DataError, match=r"'a\.txt': the archive unpacks to more than 0 MiB"):
             read_brat(path)
     path.write_bytes(gzip.compress(special("a.txt", tarfile.REGTYPE, 2**60).tobuf()))

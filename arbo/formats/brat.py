@@ -27,12 +27,11 @@ across a line end.
 """
 
 import re
-import tarfile
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, pairwise
-from pathlib import Path, PurePosixPath
+from itertools import count, pairwise, starmap
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -40,19 +39,7 @@ from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import (
-    LARGEST_ARCHIVE,
-    Paths,
-    check_id,
-    data_files,
-    decode,
-    each_path,
-    new_folder,
-    one_line,
-    read_text,
-    sound,
-    unpacked,
-)
+from arbo.formats.files import Paths, archived, check_id, data_files, each_path, new_folder, one_line, read_text
 from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
@@ -116,7 +103,7 @@ def _files(path: Path) -> Iterator[_File]:
     else:
         (file,) = data_files(path, SUFFIXES)
         if file.name.lower().endswith(ARCHIVES):
-            yield from _archived(file)
+            yield from starmap(_File, archived(file, SUFFIXES))
             return
         if not file.name.lower().removesuffix(".gz").endswith(SUFFIXES):
             endings = ", ".join((*SUFFIXES, *ARCHIVES))
@@ -126,26 +113,6 @@ def _files(path: Path) -> Iterator[_File]:
         files = (file, *(beside for beside in map(file.with_name, sorted(names - {file.name})) if beside.is_file()))
     for file in files:
         yield _File(file, read_text(file))
-
-
-def _archived(path: Path) -> Iterator[_File]:
-    size = 0
-    with sound(path), unpacked(path) as stream:
-        with tarfile.open(fileobj=stream, mode="r|", errors="replace") as archive:
-            for member in archive:
-                size += member.size
-                if size > LARGEST_ARCHIVE:
-                    wrong = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB"
-                    raise DataError(f"{wrong}; unpack it and name the folder", file=str(path), id=member.name[:200])
-                name = PurePosixPath(member.name).name
-                if not member.isfile() or name.startswith(".") or not name.lower().endswith(SUFFIXES):
-                    continue
-                content = archive.extractfile(member)
-                if content is not None:
-                    place = path / member.name.lstrip("/")
-                    yield _File(place, decode(content.read(), place))
-        while stream.read(2**16):  # the checksum stands at the end
-            pass
 
 
 def _document(text: _File, annotations: _File, records: Records[Document]) -> Document:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 from arbo.data import Marked, Mention, Records
@@ -207,6 +207,28 @@ def read_head(file: Path, size: int = 2**16) -> str:
     with unpacked(file, again=True) as stream:
         start = stream.read(size)
     return start.decode("utf-16" if start.startswith(_UTF16) else "utf-8-sig", "replace")
+
+
+def archived(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    """Yield path and text of the files in an archive that have one of the endings; hidden ones and links are ignored.
+
+    Raise DataError if the archive is damaged, or unpacks to more than `LARGEST_ARCHIVE` bytes.
+    """
+    size = 0
+    with sound(path), unpacked(path) as stream:
+        with tarfile.open(fileobj=stream, mode="r|", errors="replace") as archive:
+            for member in archive:
+                size += member.size
+                if size > LARGEST_ARCHIVE:
+                    wrong = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB"
+                    raise DataError(f"{wrong}; unpack it and name the folder", file=str(path), id=member.name[:200])
+                name = PurePosixPath(member.name).name
+                if member.isfile() and not name.startswith(".") and name.lower().endswith(suffixes):
+                    content: Any = archive.extractfile(member)  # of a file, it is there
+                    place = path / member.name.lstrip("/")
+                    yield place, decode(content.read(), place)
+        while stream.read(2**16):  # the checksum stands at the end
+            pass
 
 
 def check_entities(text: str, file: Path) -> None:
