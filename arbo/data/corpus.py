@@ -107,10 +107,8 @@ class Corpus(Sequence[Document]):
         from pandas import DataFrame
 
         names = {"mention_id": "id", "start": "start", "end": "end", "mention_text": "text", "type": "type"}
-        names |= {"entities": "gold"}
-        names |= {
-            name: name for name in ("cluster", "score") if any(getattr(m, name) is not None for m in self.mentions)
-        }
+        given = [name for name in ("cluster", "score") if any(getattr(m, name) is not None for m in self.mentions)]
+        names |= {"entities": "gold"} | {name: name for name in given}
         rows: list[dict[str, Any]] = []
         for d in self.documents:
             fields = {"document_id": d.id, "text": d.text, "domain": d.domain}

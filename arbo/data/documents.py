@@ -238,10 +238,9 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
         return "the offsets seem to count each line end as one character; save the text with line feeds only"
     first = min(start for start, _ in spans)
     before, after = text.rfind(surface, 0, first + len(surface)), text.find(surface, first)
-    nearest = min(
-        (place for place in (before, after) if place >= 0), key=lambda place: abs(place - first), default=None
-    )
-    if surface and nearest is not None:
+    found = [place for place in (before, after) if place >= 0]
+    if surface and found:
+        nearest = min(found, key=lambda place: abs(place - first))
         return f"the mention's text was found at {nearest} to {nearest + len(surface)}; correct the offsets"
     return "offsets count Unicode code points, the end is exclusive; --on-error skip leaves the document out"
 

@@ -197,9 +197,8 @@ def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:
                 raise DataError("two different entities have this id; merge them, or change one id", id=entity.id)
         notes["duplicate entities dropped"] += len(gone)
         return sound(table.take(numbers(np.delete(np.arange(len(table)), gone))), notes)
-    notes["alternative ids ignored, since they are another entity's own id"] += sum(
-        row_of.get(other, row) != row for row, _, others in rows for other in others
-    )
+    ignored = sum(row_of.get(other, row) != row for row, _, others in rows for other in others)
+    notes["alternative ids ignored, since they are another entity's own id"] += ignored
     shared = {(other, row) for row, _, others in rows for other in others if other not in row_of}
     notes["alternative ids shared with an earlier entity"] += len(shared) - len({other for other, _ in shared})
     return ids

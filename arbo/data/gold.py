@@ -169,9 +169,8 @@ class Gold:
         The class is the set of correct entities; without any, the set of gold ids; without any, the gold cluster.
         """
         number: dict[frozenset[int | str], int] = {}
-        keys = (
-            frozenset[int | str](rows or labels or ()) for rows, labels in zip(self.lists, self.labels, strict=True)
-        )
+        both = zip(self.lists, self.labels, strict=True)
+        keys = (frozenset[int | str](rows or labels or ()) for rows, labels in both)
         return np.array([number.setdefault(key, len(number)) if key else -1 for key in keys], np.int64)
 
     def doubt(self) -> str | None:
@@ -188,10 +187,9 @@ class Gold:
         for id_, count in counts.most_common():
             is_nil = count > 1 and id_.strip("<>[]() ").casefold() in _LIKE_NIL
             if (is_nil or count > max(_FEW, n / 2)) and self.entity_of(id_) is None:
-                return (
-                    f"{count:,} of {n:,} mentions with gold ids have the id {id_!r:.60}, so they count as one entity; "
-                    "if the id means NIL, give them an empty list of ids instead"
-                )
+                many = f"{count:,} of {n:,} mentions with gold ids have the id {id_!r:.60}"
+                advice = "if the id means NIL, give them an empty list of ids instead"
+                return f"{many}, so they count as one entity; {advice}"
         return None
 
     def missing(self, documents: Corpus, kb: KnowledgeBase) -> str | None:
@@ -204,10 +202,9 @@ class Gold:
         if fitting:
             cause = f"the ids of {', '.join(fitting)} are there: try {' '.join(f'--types {kind}' for kind in fitting)}"
         else:
-            cause = _through_xrefs(absent, kb) or (
-                f"check that the ids match: the documents have {next(iter(absent))!r}, for example, "
-                f"the knowledge base {kb.entities[0].id!r}"
-            )
+            id_, other = next(iter(absent)), kb.entities[0].id
+            examples = f"the documents have {id_!r}, for example, the knowledge base {other!r}"
+            cause = _through_xrefs(absent, kb) or f"check that the ids match: {examples}"
         share = 1 - self.in_kb.sum() / self.has_id.sum()
         return f"{share:.0%} of the mentions with gold ids have only ids missing from the knowledge base; {cause}"
 

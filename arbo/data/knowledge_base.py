@@ -151,13 +151,11 @@ class KnowledgeBase:
     def of_types(self, types: str | Iterable[str]) -> KnowledgeBase:
         """Return the entities with one of these types; raise UsageError for a type that no entity has."""
         chosen = {types} if isinstance(types, str) else set(types)
-        present = {type_ for (types_of_one,) in self.columns("types") for type_ in types_of_one}
+        present = {type_ for (own,) in self.columns("types") for type_ in own}
         if missing := sorted(chosen - present):
             known = listed(sorted(present), 12) or "none"
             raise UsageError(f"no entity has the type {', '.join(map(repr, missing))}; types of entities: {known}")
-        return self.of_rows(
-            row for row, (types_of_one,) in enumerate(self.columns("types")) if not chosen.isdisjoint(types_of_one)
-        )
+        return self.of_rows(row for row, (own,) in enumerate(self.columns("types")) if not chosen.isdisjoint(own))
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
         """Return the same entities; xrefs with these prefixes become alternative ids, so that other gold ids match.

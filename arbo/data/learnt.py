@@ -31,10 +31,8 @@ def warnings_of(documents: Corpus, models: Mapping[str, object]) -> list[str]:
         if learnt := getattr(model, "learnt", ""):
             known = np.isin(_hashes(documents), _unpacked(learnt))
             if n := int(known.sum()):
-                warnings.append(
-                    f"{n:,} of {len(known):,} documents are among those that {name} was trained on, or of the same "
-                    "corpus; scores on them do not hold for other documents"
-                )
+                which = f"{n:,} of {len(known):,} documents are among those that {name} was trained on"
+                warnings.append(f"{which}, or of the same corpus; scores on them do not hold for other documents")
     return warnings
 
 

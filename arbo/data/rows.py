@@ -195,9 +195,7 @@ def _labels(table: Any, n: int) -> tuple[list[str], list[str | None]]:
         written = [*map(repr if {*map(type, level)} == {int} else encode, level)]
         values.append(level if {*map(type, level)} <= {int, str} else [*map(json.loads, written)])
         cells.append(["" if cell in ("null", "NaN", "Infinity", "-Infinity") else head + cell for cell in written])
-    labels = (
-        [*map(str, values[0])] if len(keys) == 1 else ["/".join(map(str, row)) for row in zip(*values, strict=True)]
-    )
+    labels = ["/".join(map(str, row)) for row in zip(*values, strict=True)]
     if not all(map(str.strip, labels)) or len(set(labels)) < n:
         labels = list(map(str, range(n)))
     rows = [", ".join(filter(None, row)) for row in zip(*cells, strict=True)]
@@ -214,11 +212,9 @@ def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[
         _from_mentions(_records(rows, MENTION_IDS, records), records)
         return records
     if "id" not in columns:
-        raise DataError(
-            f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
-            f"not {', '.join(map(str, columns)) or 'rows without columns'}; "
-            'if the rows are names, pass their column alone, such as frame["name"]'
-        )
+        known = ", ".join(map(str, columns)) or "rows without columns"
+        wrong = f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), not {known}"
+        raise DataError(f'{wrong}; if the rows are names, pass their column alone, such as frame["name"]')
     return _read(rows, objects.to_document, records)
 
 

@@ -65,9 +65,7 @@ class Tables:
             "type": strings([mention.type for mention in mentions]),
             "domain": strings([document.domain for document in documents for _ in document.mentions]),
             "gold": string_lists([mention.gold for mention in mentions]),
-            "found_score": numbers(
-                np.array(scores, np.float64), missing=np.array([one is None for one in scores], bool)
-            ),
+            "found_score": numbers(np.array(scores, np.float64), missing=np.array([s is None for s in scores], bool)),
             **_optional("cluster", [mention.cluster for mention in mentions]),
             **_optional("metadata", [mention.metadata for mention in mentions]),
         }

@@ -41,6 +41,8 @@ Ids = Literal["links", "gold"]
 _Items = Literal["documents", "entities"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
+Lines = Callable[[Any, Counter[str]], Iterable[str]]
+"""Makes the lines of a document, and counts what they do not hold."""
 
 
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
@@ -117,14 +119,9 @@ def writer(format: str) -> Callable[..., Any]:  # noqa: A002
     return getattr(module, f"write_{format}", None) or partial(_write, module.document_lines)
 
 
-def _write(
-    document_lines: Callable[[data.Document, Counter[str]], Iterable[str]],
-    documents: Iterable[data.Document],
-    path: PathLike,
-    _: Mapping[str, str],
-) -> Counter[str]:
+def _write(lines_of: Lines, documents: Iterable[data.Document], path: PathLike, _: object) -> Counter[str]:
     notes: Counter[str] = Counter()
-    write_lines((line for document in documents for line in document_lines(document, notes)), path)
+    write_lines((line for document in documents for line in lines_of(document, notes)), path)
     return notes
 
 
@@ -311,17 +308,15 @@ def _guessed(
             problem = f"{like[chosen][0]} looks like {chosen}, but {like[others[0]][0]} like {others[0]}"
             advice = "give the format (--format, --kb-format), or the files of one format"
             raise DataError(f"{problem}; {advice}", file=str(paths[0]))
-        announce_format(
-            f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen
-        )
+        most = f", like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else ""
+        announce_format(f"{chosen}{most}")
         return chosen, second[chosen]
     likely = " or ".join(_resembling("".join(samples[:1]), formats)[:2])
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
     problem = f"{problem}, perhaps {likely}"
     if paths[0].is_dir():
-        problem = (
-            "the folder has no file of a known format; name files, or a pattern such as 'folder/*/*.txt' in quotes"
-        )
+        advice = "name files, or a pattern such as 'folder/*/*.txt' in quotes"
+        problem = f"the folder has no file of a known format; {advice}"
     elif not any(sample.partition("\n")[2].strip() for sample in samples):
         raise DataError("the file is empty", file=str(paths[0]))
     else:

@@ -94,11 +94,8 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     text, places = lay_out([[word.text or "_" for word in words] for words in sentences if words])
     spans = list(chain.from_iterable(places))
     chains = _chains(list(chain.from_iterable(sentences)), document_id, file, records)
-    repeated = [
-        ((spans[first][0], spans[last][1]), name)
-        for name, mentions in chains.mentions.items()
-        for first, last in mentions
-    ]
+    ends = ((name, words) for name, mentions in chains.mentions.items() for words in mentions)
+    repeated = [((spans[first][0], spans[last][1]), name) for name, (first, last) in ends]
     distinct = sorted(set(repeated), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
     records.notes["repeated mentions dropped"] += len(repeated) - len(distinct)
     marked = [Marked((span,), gold=(f"{document_id}/{name}",)) for span, name in distinct]
@@ -169,9 +166,8 @@ def _brackets(document: Document, words: list[Span], notes: Counter[str]) -> dic
         chains.setdefault(ids, []).append((first, -last))
     brackets: defaultdict[int, list[str]] = defaultdict(list)
     for name, spans in zip(_names(document.id, list(chains)), chains.values(), strict=True):
-        notes["mentions that cross another mention of their chain, which readers take as nested"] += sum(
-            begin < first <= end < last for (begin, end), (first, last) in combinations(spans, 2)
-        )
+        crossing = sum(begin < first <= end < last for (begin, end), (first, last) in combinations(spans, 2))
+        notes["mentions that cross another mention of their chain, which readers take as nested"] += crossing
         for first, last in spans:
             brackets[first].append(f"({name}" + ")" * (first == last))
             if first < last:

@@ -122,9 +122,8 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     for mention in document.mentions:
         start, end = hull(mention, notes)
         ids = "|".join(check_id(id_, _ID, of=mention.id) for id_ in mention.gold or ()) or _NIL
-        notes["ids with `|` or `+`, which readers split unless the knowledge base has them"] += (
-            bool(mention.gold) and ids_in(ids, "|+") != mention.gold
-        )
+        is_split = bool(mention.gold) and ids_in(ids, "|+") != mention.gold
+        notes["ids with `|` or `+`, which readers split unless the knowledge base has them"] += is_split
         kind = one_line(mention.type or "")
         notes["types whose tabs and line ends became blanks, and empty ones"] += (kind or None) != mention.type
         columns = [name, str(start), str(end), text[start:end], kind]

@@ -120,10 +120,9 @@ def with_names_of(kb: KnowledgeBase, documents: Iterable[Any], *, expand_abbrevi
             names.setdefault(key, name)
             entities[key][entity] += 1
     if not entities:
-        raise DataError(
-            f"no names to add: none of {len(inputs):,} mentions has a gold id that is in the knowledge base and in the "
-            "domain of its document; check the annotations, the ids and the domains"
-        )
+        where = "in the knowledge base and in the domain of its document"
+        wrong = f"no names to add: none of {len(inputs):,} mentions has a gold id that is {where}"
+        raise DataError(f"{wrong}; check the annotations, the ids and the domains")
     entity_of = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
     added: defaultdict[int, list[str]] = defaultdict(list)
     for key, entity in entity_of.items():
