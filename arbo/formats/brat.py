@@ -227,9 +227,8 @@ def _annotation_lines(document: Document, names: Mapping[str, str], notes: Count
             continue
         label = "_".join((mention.type or "").split()) or "Mention"
         notes["mentions split or cut at a line end"] += spans != [*mention.spans]
-        notes["mentions whose label differs from their type: `Mention` for none, `_` for blanks"] += (
-            label != mention.type
-        )
+        differs = label != mention.type
+        notes["mentions whose label differs from their type: `Mention` for none, `_` for blanks"] += differs
         notes["NIL mentions written without an id"] += mention.gold == ()
         yield f"{number}\t{label} {';'.join(f'{a} {b}' for a, b in spans)}\t{one_line(text_of(spans, text))}"
         for id_ in mention.gold or ():

@@ -45,9 +45,7 @@ def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
         columns["aliases"] = [[alias for alias in aliases if "|" not in alias] for aliases in every]
         schema = pa.schema([table.schema.field(key) for key in _OF_TSV])
         write_tsv(pa.table({key: columns[key] for key in _OF_TSV}, schema), path)
-        texts = chain(
-            columns["name"], *columns["aliases"], (text for text in columns["definition"] if text is not None)
-        )
+        texts = chain(columns["name"], *columns["aliases"], table["definition"].drop_null().to_pylist())
         kinds = {"types": "types", "alternative ids": "alternative_ids", "xrefs": "xrefs"}
         lost |= {what: sum(map(len, columns[key])) for what, key in kinds.items()}
         lost |= {
