@@ -1,35 +1,39 @@
 """A work folder, in which a job embeds texts and searches as tasks for several processes.
 
-The folder keeps finished parts, so that a job that was interrupted goes on when it is started again.
+The folder keeps finished parts, so that a job that was interrupted goes on when it is started again. A vector depends,
+by rounding, on the texts of its batch: texts are embedded in the slices in which one process embeds them, which depend
+on the texts alone.
 """
 
+from __future__ import annotations
+
+import hashlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from arbo.encoders.dual import DualEncoder, Texts
-from arbo.encoders.pooling import Pooling
-from arbo.engine import (
-    Floats,
-    Ids,
-    Limit,
-    Metric,
-    Neighbors,
-    Progress,
-)
+from arbo.encoders.encoder_config import Pooling
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import Tower
+from arbo.engine import Floats, Ids, Limit, Metric, Neighbors, Progress
 from arbo.errors import UsageError
 from arbo.files import PathLike, discard, real
-from arbo.linker import Linker
 from arbo.retrieval.groups import Search, search_all
-from arbo.scale import embedding
 from arbo.scale.executors import completed, executor
-from arbo.scale.parts import MANIFEST as PART, Task
+from arbo.scale.parts import MANIFEST as PART, Part, Task
 from arbo.scale.search import Grid, forget
+
+if TYPE_CHECKING:  # workers do without it
+    from arbo.linker import Linker
 
 SHARD_SIZE = 1 << 19
 """Default number of distinct vectors in a shard: with n-grams, a search of them takes half a gigabyte."""
@@ -67,19 +71,13 @@ class Work:
             weights = sum(weight.numel() for module in texts.tower.modules for weight in module.parameters())
             pool = pool.for_texts(4 * weights + 1_000_000_000)  # torch and the batches need memory too
         how: Any = {"elsewhere": pool is not None, "device": getattr(pool, "device", None)}
-        made = embedding.tasks_of(self.folder, texts, slices, pooling, **how)
+        made = _embedding_tasks(self.folder, texts, slices, pooling, **how)
         self._finish(f"embedding {what}", made[::-1], progress, pool)
         for place, task in enumerate(made):
             yield place, task.part.arrays()["vectors"]
 
     def search_all(
-        self,
-        searches: Iterable[Search],
-        k: int,
-        *,
-        metric: Metric,
-        within: Limit = None,
-        progress: Progress,
+        self, searches: Iterable[Search], k: int, *, metric: Metric, within: Limit = None, progress: Progress
     ) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.groups.search_all` does, in shards."""
         how: Any = {"metric": metric, "within": within}
@@ -108,6 +106,43 @@ class Work:
         calls = (task.submitted() for task in todo)
         for _ in progress(completed(pool, calls), len(todo)):
             pass
+
+
+def _embedding_tasks(
+    work: Path, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, elsewhere: bool, device: str | None = None
+) -> list[Task]:
+    """Plan the embedding of slices; write the tower for other processes if the tasks are executed ``elsewhere``.
+
+    Texts become tokens when the call of their task is asked for. Tasks use a ``device``, by default that of the tower.
+    Vectors depend on its kind, and not on its number.
+    """
+    tower, model = texts.tower, texts.identity(pooling)
+    place = device or str(tower.model.device)
+    kind = place.partition(":")[0]
+    stored = Part.of(work, "tower", weights=tower.fingerprint, precision=tower.precision)
+    if elsewhere:
+        stored.written(tower.save)
+    hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
+    parts = [Part.of(work, "embedding", model=model, device=kind, texts=digest) for digest in hashes]
+    source: Any = (stored.folder, place, tower.precision) if elsewhere else tower
+
+    def call(chosen: Ids) -> tuple[Any, ...]:
+        packed: Any = partial(array, "i")  # four bytes a token, as many tasks may wait
+        rows = [row._replace(ids=packed(row.ids)) for row in texts.spell(chosen)]
+        return embed, source, rows, pooling
+
+    return [Task(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
+
+
+def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> dict[str, npt.NDArray[Any]]:
+    """Return the vectors of texts by a tower, or by that of a folder, a device and a precision."""
+    tower = source if isinstance(source, Tower) else _tower_in(*source)
+    return {"vectors": tower.embed(rows, pooling)}
+
+
+@lru_cache(2)  # one for mentions, one for entities
+def _tower_in(folder: Path, device: str, precision: Any) -> Tower:
+    return Tower.load(folder, device=device, precision=precision)
 
 
 @contextmanager
