@@ -12,8 +12,7 @@ from hypothesis import given, strategies as st
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
-from arbo.training.dual.plan import Plan, asks_the_model, near, random
-from arbo.training.dual.positives import pick_positives
+from arbo.training.dual.plan import Plan, asks_the_model, near, pick_positives, random
 from clustering.vectors import Vectors
 
 torch = pytest.importorskip("torch")

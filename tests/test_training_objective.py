@@ -10,8 +10,16 @@ from arbo.training.config import TrainingConfig
 
 torch = pytest.importorskip("torch")
 
-from arbo.training.dual.objective import Pairs, chosen, hardest, mention_losses, mixed_up, positive_share  # noqa: E402
-from arbo.training.losses import LOSSES, comparable  # noqa: E402
+from arbo.training.losses import (  # noqa: E402
+    LOSSES,
+    Pairs,
+    chosen,
+    comparable,
+    hardest,
+    mention_losses,
+    mixed_up,
+    positive_share,
+)
 
 seeds = st.integers(0, 2**32)
 

@@ -87,7 +87,7 @@ class TrainingConfig(LoopConfig):
     """
 
     positives: PositiveStrategy = "entity"
-    """How to choose the entity or mention that each mention is moved towards, see `arbo.training.dual.positives`."""
+    """How to choose the entity or mention that each mention is moved towards, see `arbo.training.dual.plan`."""
     negatives: NegativeStrategy = "in-batch+knn"
     """How to choose what each mention is moved away from, see `arbo.training.dual.plan`."""
     n_negatives: Count = 4
@@ -96,7 +96,7 @@ class TrainingConfig(LoopConfig):
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
     mixup: Above0 | None = None
-    """Maximum weight of the positive added to each negative, see `arbo.training.dual.objective`; None adds nothing."""
+    """Maximum weight of the positive added to each negative, see `arbo.training.losses`; None adds nothing."""
     mixup_gradient: bool = True
     """Whether gradients flow through what mixup adds to the negatives."""
     loss: LossName = "cross-entropy"

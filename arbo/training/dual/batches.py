@@ -14,8 +14,7 @@ from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Bools, Ids
 from arbo.training.data import TrainingSet
-from arbo.training.dual.objective import Pairs
-from arbo.training.losses import comparable
+from arbo.training.losses import Pairs, comparable
 
 
 class Text(NamedTuple):

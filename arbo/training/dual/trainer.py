@@ -24,10 +24,10 @@ from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_withi
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.dual.batches import Batch, Reader
-from arbo.training.dual.objective import chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.frame import best_model, check_start, embeddings, training
 from arbo.training.loop import Trainer
+from arbo.training.losses import chosen, mention_losses
 
 
 @dataclass(eq=False)
