@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from arbo.results.run import Cluster as Cluster, Link as Link
     from arbo.retrieval.candidates import Candidates as Candidates
     from arbo.sample import load_sample as load_sample
-    from arbo.spans.config import LabelAttentionConfig as LabelAttentionConfig
     from arbo.spans.finding import DictionaryFinder as DictionaryFinder, find_mentions as find_mentions
-    from arbo.spans.model import LabelAttention as LabelAttention
+    from arbo.spans.model import LabelAttention as LabelAttention, LabelAttentionConfig as LabelAttentionConfig
     from arbo.spans.model_finder import ModelFinder as ModelFinder
     from arbo.training.config import (
         OslatTraining as OslatTraining,

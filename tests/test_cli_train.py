@@ -15,8 +15,7 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.encoders.cross import CrossEncoder
 from arbo.encoders.cross_config import CROSS_PRESETS
-from arbo.spans.config import LabelAttentionConfig
-from arbo.spans.model import LabelAttention
+from arbo.spans.model import LabelAttention, LabelAttentionConfig
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.presets import RERANKING_PRESETS
 

@@ -21,7 +21,7 @@ from arbo.data.documents import text_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.spans.config import LabelAttentionConfig
+from arbo.spans.model import LabelAttentionConfig
 from arbo.spans.model_finder import Pieces, spans_of, word_weights
 from arbo.text.words import windows
 

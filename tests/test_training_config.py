@@ -14,7 +14,7 @@ import arbo
 from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.errors import DataError, UsageError
 from arbo.pipeline.named_linker import encoder_like
-from arbo.spans.config import LabelAttentionConfig
+from arbo.spans.model import LabelAttentionConfig
 from arbo.training import config
 from arbo.training.config import OslatTraining, RerankingConfig, SelfAlignmentConfig, TrainingConfig
 from arbo.training.presets import PRESETS, RERANKING_PRESETS

@@ -17,7 +17,7 @@ import pytest
 import arbo
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.progress import Announce
-from arbo.spans.config import LabelAttentionConfig
+from arbo.spans.model import LabelAttentionConfig
 from arbo.training.config import LoopConfig, OslatTraining, RerankingConfig, RunOptions, TrainingConfig
 from arbo.training.contrasts import Contrasts
 

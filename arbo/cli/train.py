@@ -29,7 +29,7 @@ TRAINING, ALIGNMENT, RERANKING, OSLAT = (
 )
 LOG = Group("log", "arbo.training.config", "RunOptions", "checkpoint_every")
 CROSS_ENCODER = Group("reranker", "arbo.encoders.cross_config", "CrossEncoderConfig")
-LABEL_ATTENTION = Group("model", "arbo.spans.config", "LabelAttentionConfig")
+LABEL_ATTENTION = Group("model", "arbo.spans.model", "LabelAttentionConfig")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

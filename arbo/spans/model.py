@@ -13,20 +13,20 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder, Texts
+from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_folder import OneTower
 from arbo.encoders.templates import Speller, Template, TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
-from arbo.settings import Settings
-from arbo.spans.config import LabelAttentionConfig
+from arbo.settings import Count, Finite, Settings, Share
 from arbo.text.words import Offsets
 
 if TYPE_CHECKING:
@@ -37,6 +37,36 @@ _TEXTS = 256  # number of texts whose token vectors are in memory at once
 _PAIRS = 1024  # number of pairs of a text to compare at once; with ten names each and 500 tokens, they take 200 MB
 _TEMPLATE = Template.parse("[CLS] {text} [SEP]", ("text",), focus="text")
 _SPACE = re.compile(r"\s")
+
+NamePooling = Literal["mean", "cls"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAttentionConfig(Settings):
+    """Settings of label attention: how names and texts are encoded, and the thresholds on words and entities.
+
+    The defaults are those of the OSLAT paper where it gives them.
+    """
+
+    format: ClassVar[str] = "arbo-label-attention"
+    called: ClassVar[str] = "the configuration of label attention"
+
+    pooling: NamePooling = "mean"
+    """Vector of a name: the mean of its token vectors (section 3), or the vector of the first token (section 3.1)."""
+    max_length: Count = 256
+    """Maximum number of tokens of a sentence, including special tokens; longer sentences are truncated."""
+    max_name_length: Count = 32
+    """Maximum number of tokens of a name, including special tokens; longer names are truncated."""
+    attention_threshold: Share = 0.05
+    """Minimum share of an entity's attention, the mean over its names, for a word to be part of the mention. Section
+    6.1 compares it with each token of a word; here it is compared with the sum of its tokens."""
+    entity_threshold: Finite = 0.5
+    """Minimum score of an entity in a sentence; training with development documents sets the best one for them."""
+
+    @property
+    def reading(self) -> EncoderConfig:
+        """How names are encoded."""
+        return EncoderConfig(pooling=self.pooling, max_length=self.max_name_length)
 
 
 class Look(NamedTuple):
