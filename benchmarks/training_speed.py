@@ -32,9 +32,8 @@ from library.timing import in_process, resident
 import arbo
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.dual import Texts
-from arbo.encoders.pooling import pool
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import Tower
+from arbo.encoders.tower import Tower, pool
 from clustering.arrays import Floats
 from clustering.dense import spanning_tree
 

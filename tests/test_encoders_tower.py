@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from arbo.encoders.pooling import Pooling
+from arbo.encoders.encoder_config import Pooling
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import ArboError, DataError

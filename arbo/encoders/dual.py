@@ -16,9 +16,8 @@ from arbo.data import Entity, KnowledgeBase, MentionInput
 from arbo.data.arrow import Strings
 from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
-from arbo.encoders.encoder_config import EncoderConfig
+from arbo.encoders.encoder_config import EncoderConfig, Pooling
 from arbo.encoders.model_folder import TowerModel, load_model
-from arbo.encoders.pooling import Pooling
 from arbo.encoders.pretrained import MINILM, minilm_folder
 from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Loading, Tower

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
-from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Template
 from arbo.engine import Metric
 from arbo.settings import Count, Finite, Number, Settings
 
 EntityView = Literal["names", "whole"]
+Pooling = Literal["cls", "mean", "mention"]
 
 
 @dataclass(frozen=True, slots=True)

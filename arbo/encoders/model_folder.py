@@ -1,7 +1,8 @@
 """Model folders: towers in the layout of transformers, with arbo's configuration and hashes.
 
 A shared or single tower is in the folder itself, where `AutoModel.from_pretrained` can load it; two towers are in the
-subfolders `mention` and `entity`. `arbo.json` has the configuration and the hashes of all files.
+subfolders `mention` and `entity`. `arbo.json` has the configuration and the hashes of all files. Models in the
+layout of sentence-transformers are read too: a transformer, its pooling, and perhaps normalisation.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack
 from arbo import files
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.pretrained import MANIFEST, MODULES, TOWERS, find_folder, first_line
-from arbo.encoders.sentence_transformers import read_modules
 from arbo.encoders.tower import Loading, Tower
 from arbo.errors import DataError, UsageError
 from arbo.files import real
@@ -23,7 +23,6 @@ from arbo.settings import Settings, read_json
 
 if TYPE_CHECKING:
     import torch
-
 
 Config = TypeVar("Config", bound=Settings)
 
@@ -36,6 +35,9 @@ FORMATS = {
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
 _ADVICE = "save the model again, or fetch it again"
+_MODES: dict[Any, Any] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+_MODES |= {mode: mode for mode in _MODES.values()}  # as newer versions write them
+_ORDERS = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 
 
 class TowerModel:
@@ -163,9 +165,37 @@ def load_model(
         problem = f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}"
         raise DataError(f"{problem}; choose another folder", file=str(folder))
     elif (folder / MODULES).is_file():
-        place, config = read_modules(folder)
+        place, config = _read_modules(folder)
         places = (place,)
     return tuple(Tower.load(place, **how) for place in places), config, learnt
+
+
+def _read_modules(folder: Path) -> tuple[Path, EncoderConfig]:
+    """Return the folder of the transformer, and the settings of a model of sentence-transformers.
+
+    Prompts are not read. Raise DataError for modules other than a transformer, a pooling and a normalisation.
+    """
+    modules = read_json(folder / MODULES, "the list of modules")
+    try:
+        places = {module["type"].rpartition(".")[2]: folder / Path(module["path"]).name for module in modules}
+        pooling = _optional(places["Pooling"], "config.json")
+        chosen = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
+        (mode,) = chosen or [pooling["pooling_mode"]]
+        config = EncoderConfig(pooling=_MODES[mode])
+    except (TypeError, KeyError, ValueError, AttributeError):
+        places = {}
+    if [*places] not in _ORDERS:
+        expected = "a Transformer, a Pooling (cls or mean) and, perhaps, a Normalize"
+        raise DataError(f"the modules must be {expected}, in this order; choose another model", file=str(folder))
+    similarity = _optional(folder, "config_sentence_transformers.json").get("similarity_fn_name")
+    longest = _optional(places["Transformer"], "sentence_bert_config.json").get("max_seq_length") or config.max_length
+    is_dot = similarity in ("dot", "dot_product") and "Normalize" not in places
+    changes = {"metric": "dot" if is_dot else "cosine", "max_length": min(longest, config.max_length)}
+    return places["Transformer"], config.changed_by(changes, file=str(folder))
+
+
+def _optional(place: Path, name: str) -> dict[str, Any]:
+    return dict(read_json(place / name, "the module")) if (place / name).is_file() else {}
 
 
 def check_model_replaceable(target: Path) -> None:

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from arbo.data import KnowledgeBase, MentionInput, names_of
 from arbo.encoders.name_words import words_of
-from arbo.encoders.near_names import may_be_near
-from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
+from arbo.encoders.ngram_sums import Items, grams_of, may_be_near, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Ids, Index, Metric, Vectors, in_parallel, nearest, ranges
 from arbo.errors import DataError
@@ -176,7 +175,7 @@ class NgramEncoder:
     def near(self, names: Sequence[str], queries: Ids, within: float) -> Ids:
         """Return the ascending rows of the names in ``queries``, and of all that may be as near to one of these.
 
-        This takes less than encoding all names, see `arbo.encoders.near_names`.
+        This takes less than encoding all names, see `arbo.encoders.ngram_sums`.
         """
         if within >= 1 or self.floor < 0 or not len(queries):
             return np.arange(len(names)) if len(queries) else queries

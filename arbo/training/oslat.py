@@ -28,8 +28,8 @@ from torch.nn.utils.rnn import pad_sequence
 from arbo.data import KnowledgeBase
 from arbo.data.learnt import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
+from arbo.encoders.encoder_config import Pooling
 from arbo.encoders.model_folder import TowerModel
-from arbo.encoders.pooling import Pooling
 from arbo.encoders.pretrained import linear_of
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
