@@ -9,15 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    as_completed,
-    wait,
-)
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing.connection import Connection
@@ -67,8 +59,9 @@ def completed(pool: Executor | None, calls: Iterable[tuple[Any, ...]]) -> Iterat
         for call in calls:
             waiting.add(pool.submit(*call))
             if len(waiting) >= most:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
+                done = next(as_completed(waiting))
+                waiting.remove(done)
+                yield done.result()
         yield from (future.result() for future in as_completed(waiting))
     except BrokenExecutor as error:
         raise ArboError(

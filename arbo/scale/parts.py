@@ -95,10 +95,7 @@ class Part(NamedTuple):
             raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; {remedy}") from error
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Map the arrays of a finished part into memory; what is written to them is not written to the files.
-
-        Raise UsageError as `seen` does.
-        """
+        """Map the arrays of a finished part into memory (see `seen`); what is written to them stays in memory."""
         return {file.stem: map_array(file) for file in self.seen().iterdir() if file.suffix == ".npy"}
 
     def seen(self) -> Path:
@@ -126,10 +123,6 @@ class Task(NamedTuple):
     part: Part
     call: Callable[[], tuple[Any, ...]]
     """Returns a function of a module and its arguments, by which any process can make the arrays of the part."""
-
-    def submitted(self) -> tuple[Any, ...]:
-        """Return what to submit: a function that makes the part, and its arguments."""
-        return self.part.make, *self.call()
 
 
 @cache

@@ -13,19 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.engine import (
-    Ids,
-    Index,
-    Limit,
-    Metric,
-    Neighbors,
-    Vectors,
-    faiss_scanner,
-    lists_of,
-    merged,
-    nearest,
-    renumbered,
-)
+from arbo.engine import Ids, Index, Limit, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
 from arbo.retrieval.gpu import best_scanner
 from arbo.retrieval.groups import Search
 from arbo.scale.parts import Part, Task
@@ -37,12 +25,9 @@ _QUERIES = 1 << 14
 class Grid(NamedTuple):
     """The tasks of one search."""
 
-    tasks: list[list[Task]]
-    """For each shard of things, one task for each span of queries, in order."""
-    shards: list[Ids]
-    """The ids of the things of each shard, ascending."""
-    row: Ids
-    """(queries,) the row of each query."""
+    tasks: list[list[Task]]  # for each shard of things, one task for each span of queries, in order
+    shards: list[Ids]  # the ids of the things of each shard, ascending
+    row: Ids  # (queries,) the row of each query
     k: int
     n_things: int
     self_ids: Ids | None
@@ -97,20 +82,16 @@ def search(
     matrix = _matrix(Part(queries).arrays())[slice(*span)]
     rows = np.arange(matrix.shape[0], dtype=np.int32)
     vectors = Vectors(matrix, rows, rows, len(rows))
-    scanner = best_scanner() if parent_process() is None else faiss_scanner
-    return nearest(vectors, _index(things, how["metric"], scaled), scanner=scanner, **how)._asdict()
+    on: dict[str, Any] = {"scanner": best_scanner()} if parent_process() is None else {}
+    return nearest(vectors, shard_index(things, how["metric"], scaled), **on, **how)._asdict()
 
 
 @lru_cache(1)  # tasks with the same things follow each other
-def _index(things: Path, metric: Metric, scaled: bool) -> Index:
+def shard_index(things: Path, metric: Metric, scaled: bool) -> Index:
+    """Return the things of a part, ready to be searched; the last one stays in memory."""
     arrays = Part(things).arrays()
     row, owner, n = (arrays[name] for name in ("row", "owner", "n"))
     return Index.of(Vectors(_matrix(arrays), row, owner, int(n)), metric, scaled=scaled)
-
-
-def forget() -> None:
-    """Free the memory of the last shard of things."""
-    _index.cache_clear()
 
 
 def _shards(things: Vectors, size: int) -> list[Ids]:

@@ -30,7 +30,7 @@ from arbo.files import PathLike, discard, real
 from arbo.retrieval.groups import Search, search_all
 from arbo.scale.executors import completed, executor
 from arbo.scale.parts import MANIFEST as PART, Part, Task
-from arbo.scale.search import Grid, forget
+from arbo.scale.search import Grid, shard_index
 
 if TYPE_CHECKING:  # workers do without it
     from arbo.linker import Linker
@@ -70,8 +70,7 @@ class Work:
         if hasattr(pool, "for_texts"):  # a cluster
             weights = sum(weight.numel() for module in texts.tower.modules for weight in module.parameters())
             pool = pool.for_texts(4 * weights + 1_000_000_000)  # torch and the batches need memory too
-        how: Any = {"elsewhere": pool is not None, "device": getattr(pool, "device", None)}
-        made = _embedding_tasks(self.folder, texts, slices, pooling, **how)
+        made = _embedding_tasks(self.folder, texts, slices, pooling, pool)
         self._finish(f"embedding {what}", made[::-1], progress, pool)
         for place, task in enumerate(made):
             yield place, task.part.arrays()["vectors"]
@@ -88,7 +87,7 @@ class Work:
         tasks = [task for grid in grids if isinstance(grid, Grid) for row in grid.tasks for task in row]
         what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
         self._finish(f"nearest {what}", tasks, progress, self.pool)
-        forget()
+        shard_index.cache_clear()
         for grid in grids:
             if isinstance(grid, Grid):
                 yield grid.merged()
@@ -103,28 +102,29 @@ class Work:
         todo = [task for task in by_name.values() if not task.part.is_finished()]
         if taken := len(by_name) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
-        calls = (task.submitted() for task in todo)
+        calls = ((task.part.make, *task.call()) for task in todo)
         for _ in progress(completed(pool, calls), len(todo)):
             pass
 
 
 def _embedding_tasks(
-    work: Path, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, elsewhere: bool, device: str | None = None
+    work: Path, texts: Texts, slices: Sequence[Ids], pooling: Pooling, pool: Executor | None
 ) -> list[Task]:
-    """Plan the embedding of slices; write the tower for other processes if the tasks are executed ``elsewhere``.
+    """Plan the embedding of slices; write the tower for the processes of a pool.
 
-    Texts become tokens when the call of their task is asked for. Tasks use a ``device``, by default that of the tower.
-    Vectors depend on its kind, and not on its number.
+    Texts become tokens when the call of their task is asked for. Tasks use the device of the pool, or else that of the
+    tower; vectors depend on its kind, and not on its number.
     """
     tower, model = texts.tower, texts.identity(pooling)
-    place = device or str(tower.model.device)
+    place = getattr(pool, "device", str(tower.model.device))
     kind = place.partition(":")[0]
-    stored = Part.of(work, "tower", weights=tower.fingerprint, precision=tower.precision)
-    if elsewhere:
+    precision = str(tower.model.dtype).removeprefix("torch.")
+    stored = Part.of(work, "tower", weights=tower.fingerprint, precision=precision)
+    if pool is not None:
         stored.written(tower.save)
     hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
     parts = [Part.of(work, "embedding", model=model, device=kind, texts=digest) for digest in hashes]
-    source: Any = (stored.folder, place, tower.precision) if elsewhere else tower
+    source: Any = (stored.folder, place, precision) if pool is not None else tower
 
     def call(chosen: Ids) -> tuple[Any, ...]:
         packed: Any = partial(array, "i")  # four bytes a token, as many tasks may wait
