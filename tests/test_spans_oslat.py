@@ -21,14 +21,11 @@ from arbo.data.documents import text_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.spans.model import LabelAttentionConfig
-from arbo.spans.model_finder import Pieces, spans_of, word_weights
+from arbo.spans.model import LabelAttention, LabelAttentionConfig, entity_in_text, label_attention
+from arbo.spans.model_finder import MOST_WORDS, ModelFinder, Pieces, spans_of, without_repetition, word_weights
 from arbo.text.words import windows
 
 torch = pytest.importorskip("torch")
-
-from arbo.spans.model import LabelAttention, entity_in_text, label_attention  # noqa: E402
-from arbo.spans.model_finder import MOST_WORDS, ModelFinder, without_repetition  # noqa: E402
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -46,10 +46,8 @@ class Match(NamedTuple):
 
     begin: int
     end: int
-    size: int
-    """Number of words, without stop words."""
-    entities: tuple[int, ...]
-    """Rows of the entities with the name."""
+    size: int  # number of words, without stop words
+    entities: tuple[int, ...]  # rows of the entities with the name
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -95,14 +93,9 @@ class Dictionary:
         """Add the names of a knowledge base, or of some of its rows; see `of`."""
         ends: dict[int, dict[int, None]] = {}
         known: dict[str, str] = {}
-        entities: Iterable[tuple[Any, ...]]
-        if rows is None:
-            entities = ((row, *names) for row, names in enumerate(kb.columns("name", "aliases")))
-        else:
-            chosen = np.fromiter(rows, np.int64)
-            columns = [column.to_pylist() for column in kb.taken(["name", "aliases"], chosen)]
-            entities = zip(chosen.tolist(), *columns, strict=True)
-        for row, name, aliases in entities:
+        chosen = np.fromiter(range(len(kb)) if rows is None else rows, np.int64)
+        columns = [column.to_pylist() for column in kb.taken(["name", "aliases"], chosen)]
+        for row, name, aliases in zip(chosen.tolist(), *columns, strict=True):
             paths = [self._path(form, known) for form in (name, *aliases)]
             others = {path for path, _ in paths}
             for place, (path, gaps) in enumerate(paths):

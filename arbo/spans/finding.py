@@ -40,7 +40,7 @@ class Proposal(NamedTuple):
     entity: int
     """The row of its entity."""
     score: float
-    """Higher means more likely. Of overlapping proposals, the one with the highest score is kept."""
+    """Higher means more likely."""
 
 
 class Finder(Protocol):
@@ -63,9 +63,8 @@ class Found:
 def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = on_screen) -> Found:
     """Find mentions of the entities of a knowledge base in documents; existing mentions are ignored.
 
-    Of overlapping proposals, the one with the highest score is kept; of equal scores, the longest proposal; of equally
-    long ones, the first in the text. If several entities have the same spans and score, the first one in the knowledge
-    base is kept. Proposals of entities whose domain differs from the document's are left out.
+    Overlapping proposals are chosen by `without_overlaps`; of those with the same spans and score, the first entity in
+    the knowledge base is kept. Proposals of entities whose domain differs from the document's are left out.
     """
     corpus = Corpus.of(documents)
     proposed: list[list[Proposal]] = [[] for _ in corpus]

@@ -63,25 +63,15 @@ class LabelAttentionConfig(Settings):
     entity_threshold: Finite = 0.5
     """Minimum score of an entity in a sentence; training with development documents sets the best one for them."""
 
-    @property
-    def reading(self) -> EncoderConfig:
-        """How names are encoded."""
-        return EncoderConfig(pooling=self.pooling, max_length=self.max_name_length)
-
 
 class Look(NamedTuple):
     """The attention of some entities to one text."""
 
-    text: int
-    """The index of the text."""
-    pairs: Ids
-    """(pairs,) indices of the pairs of this text and an entity."""
-    score: Floats
-    """(pairs,) the score of each entity."""
-    weights: Floats
-    """(pairs, tokens) the attention of each entity."""
-    tokens: Offsets
-    """(tokens, 2) the offsets of the tokens."""
+    text: int  # the index of the text
+    pairs: Ids  # (pairs,) indices of the pairs of this text and an entity
+    score: Floats  # (pairs,) the score of each entity
+    weights: Floats  # (pairs, tokens) the attention of each entity
+    tokens: Offsets  # (tokens, 2) the offsets of the tokens
 
 
 # Without slots: `cached_property` keeps its values in the instance's dictionary.
@@ -204,7 +194,8 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
 
     @cached_property
     def _names(self) -> DualEncoder:
-        return DualEncoder(self.transformer, self.transformer, self.config.reading)
+        reading = EncoderConfig(pooling=self.config.pooling, max_length=self.config.max_name_length)
+        return DualEncoder(self.transformer, self.transformer, reading)
 
 
 def label_attention(names: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
