@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ NGRAM = "ngram"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class NameModel:
+class NameModel(Encoder):
     """Encodes names, without their context, by the method ``encode`` of a model such as a `SentenceTransformer`.
 
     The method takes a list of texts and returns their vectors, (texts, dim), which are compared by the cosine; each
@@ -29,10 +29,6 @@ class NameModel:
     model: Any
     metric: Metric = field(default="cosine", init=False)
     threshold: tuple[float, float] = field(default=DEFAULT_THRESHOLD["cosine"], init=False)
-
-    def fit(self, names: Sequence[str]) -> Self:
-        """Return the encoder itself."""
-        return self
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode every name of every entity."""

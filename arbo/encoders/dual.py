@@ -15,7 +15,7 @@ import numpy as np
 from arbo.data import Entity, KnowledgeBase, MentionInput
 from arbo.data.arrow import Strings
 from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
-from arbo.encoders.encoder import DEFAULT_THRESHOLD
+from arbo.encoders.encoder import DEFAULT_THRESHOLD, Encoder
 from arbo.encoders.encoder_config import EncoderConfig, Pooling
 from arbo.encoders.model_folder import TowerModel, load_model
 from arbo.encoders.pretrained import MINILM, minilm_folder
@@ -79,10 +79,7 @@ class Texts:
 def embed_all(
     texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
 ) -> Iterator[tuple[int, Floats]]:
-    """Embed slices of texts in this process; yield the place of each slice, in any order, and its vectors.
-
-    See `Tower.embed` for the vectors. ``what`` names the things that the texts are of.
-    """
+    """Embed slices of texts, of ``what``, in this process; yield the place of each, in any order, and its vectors."""
     for place in progress(range(len(slices)), len(slices)):
         yield place, texts.tower.embed(texts.spell(slices[place]), pooling)
 
@@ -93,7 +90,7 @@ EmbedAll: TypeAlias = Callable[..., Iterable[tuple[int, Floats]]]
 
 # Without slots: `cached_property` keeps the spellers in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
-class DualEncoder(TowerModel):
+class DualEncoder(TowerModel, Encoder):
     """Embeds mentions and entities with two transformers, or with one for both.
 
     Load an encoder with `from_pretrained`. Each distinct text is embedded once, in batches of similar length. The
@@ -195,10 +192,6 @@ class DualEncoder(TowerModel):
         default = DEFAULT_THRESHOLD[self.metric]
         return default[0] if entity is None else entity, default[1] if mention is None else mention
 
-    def fit(self, names: Sequence[str]) -> Self:
-        """Return the encoder itself, since its weights are already trained."""
-        return self
-
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode each name of every entity, or every entity as a whole, as `EncoderConfig.entity_view` says.
 
@@ -251,7 +244,9 @@ class DualEncoder(TowerModel):
     def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
         """Embed missing texts in an order that depends only on them, so that a resumed run forms the same batches."""
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
-        store = self._store(texts)
+        store = None
+        if self.cache is not None:
+            store = EmbeddingStore.open(self.cache, texts.identity(self.config.pooling))
         known = store.find(texts.keys, matrix) if store else np.zeros(len(texts.keys), np.bool_)
         missing = np.flatnonzero(~known)
         missing = missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
@@ -265,11 +260,6 @@ class DualEncoder(TowerModel):
                 store.add(texts.keys[slices[place]], vectors)
         distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
         return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
-
-    def _store(self, texts: Texts) -> EmbeddingStore | None:
-        if self.cache is None:
-            return None
-        return EmbeddingStore.open(self.cache, texts.identity(self.config.pooling), texts.tower.dim)
 
 
 def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderConfig) -> list[str]:

@@ -35,26 +35,19 @@ class EmbeddingStore:
     """The embeddings of one model and configuration, in one folder."""
 
     folder: Path
-    dim: int
 
     @classmethod
-    def open(cls, folder: str | PathLike[str], model: str, dim: int) -> EmbeddingStore:
-        """Open or create the folder ``folder / model``; raise UsageError if that fails.
-
-        ``model`` is a hash of everything that determines a vector, apart from its text.
-        """
+    def open(cls, folder: str | PathLike[str], model: str) -> EmbeddingStore:
+        """Open or create the folder of a ``model``, a hash of all but the text; raise UsageError if that fails."""
         path = Path(os.path.expanduser(folder)) / model
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _unwritable(path, error.strerror) from error
-        return cls(path, dim)
+        return cls(path)
 
-    def find(self, keys: Keys, into: Floats | None = None) -> npt.NDArray[np.bool_]:
-        """Return whether each key is in the store; (keys,).
-
-        If ``into``, of the shape (keys, dim), is given, the vectors of the keys in the store are copied to its rows.
-        """
+    def find(self, keys: Keys, into: Floats) -> npt.NDArray[np.bool_]:
+        """Return whether each key is in the store, (keys,), and copy its vector to its row of ``into``, (keys, dim)."""
         known = np.zeros(len(keys), np.bool_)
         if not len(keys):
             return known
@@ -65,8 +58,7 @@ class EmbeddingStore:
             place[place == len(ordered)] = 0
             here = ordered[place] == stored
             rows = order[place[here]]
-            if into is not None:
-                into[rows] = vectors[here]
+            into[rows] = vectors[here]
             known[rows] = True
         return known
 

@@ -29,10 +29,8 @@ class Encoder(Protocol):
         """Default thresholds on the dissimilarity of entity edges and of mention edges, for a run without gold data."""
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Return the encoder, fitted to the names of a knowledge base or, without one, of the mentions.
-
-        An encoder with trained weights returns itself.
-        """
+        """Return the encoder, fitted to the names of a knowledge base or, without one, of the mentions; or itself."""
+        return self
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode each entity as one or several vectors, for example one for each name."""

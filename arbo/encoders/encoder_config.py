@@ -53,10 +53,7 @@ class EncoderConfig(Settings):
 
     @classmethod
     def in_context(cls, **changes: Any) -> Self:
-        """Return settings with the inputs of the ArboEL paper (section 2.1), changed by ``changes``.
-
-        Mentions are read in context, and entities with their description.
-        """
+        """Return the settings of the ArboEL paper (section 2.1): mentions in context, entities with descriptions."""
         preset: dict[str, Any] = {
             "mention": "[CLS] {left} [START] {mention} [END] {right} [SEP]",
             "entity": "[CLS] {name} [TITLE] {description} [SEP]",

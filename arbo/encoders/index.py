@@ -59,11 +59,7 @@ def build_index(
 
 
 def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> tuple[Encoder, Entities]:
-    """Return the encoder fitted to the names of a knowledge base, and its entities, ready to be searched.
-
-    They are mapped from the index of the knowledge base, if it has one for this encoder, see `indexed`. Otherwise the
-    entities are encoded, see `searchable`.
-    """
+    """Return the fitted encoder and the entities of a knowledge base, from its index if it has one for this encoder."""
     if stored := indexed(kb, encoder):
         return stored
     fitted = encoder.fit(kb.names().names)
@@ -78,10 +74,7 @@ def searchable(kb: KnowledgeBase, fitted: Encoder, announce: Announce = quiet) -
 
 
 def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index] | None:
-    """Map the fitted encoder and the entities from the index of a knowledge base; None if it has none.
-
-    If its index was built for another encoder or other settings, log a warning and return None.
-    """
+    """Map the fitted encoder and the entities from an index; None without one, and (with a warning) for another."""
     if kb.stored is None:
         return None
     made_by, other = kb.stored.manifest["encoder"], encoder.settings
@@ -117,10 +110,7 @@ def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
 
 
 def check_index(kb: KnowledgeBase) -> None:
-    """Read all of the index of a knowledge base, if it has one.
-
-    Raise DataError if a file was changed, or if vectors have values on which no search can rely.
-    """
+    """Read all of an index, if there is one; raise DataError if a file was changed, or if a vector is not finite."""
     if kb.stored is not None:
         kb.stored.check()
         _vectors(kb.stored, "dot", check=True)

@@ -141,12 +141,11 @@ class OneTower(TowerModel, Generic[Config]):
 def load_model(
     name: files.PathLike, kind: type[Config], **how: Unpack[Loading]
 ) -> tuple[tuple[Tower, ...], Config | None, str]:
-    """Load towers, settings and `TowerModel.learnt` of a model that arbo saved; any other gives one tower, and None.
+    """Load towers, settings and `TowerModel.learnt` of a model that arbo saved; any other gives one tower.
 
-    A model of sentence-transformers gives one tower, and its settings.
-
-    See `Tower.load` for arguments and errors. Raise DataError also for a missing or changed file of a model that arbo
-    saved, a model of another ``kind`` (any other transformer is a dual-encoder), or one that a newer arbo saved.
+    Its settings are None, unless it is a model of sentence-transformers. See `Tower.load` for arguments and errors.
+    Raise DataError also for a missing or changed file of a model that arbo saved, a model of another ``kind`` (any
+    other transformer is a dual-encoder), or one that a newer arbo saved.
     """
     folder = find_folder(name, how.pop("revision", None))
     places: tuple[Path, ...] = (folder,)

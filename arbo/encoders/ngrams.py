@@ -10,14 +10,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from arbo.data import KnowledgeBase, MentionInput, names_of
+from arbo.encoders.encoder import Encoder
 from arbo.encoders.name_words import words_of
-from arbo.encoders.ngram_sums import Items, grams_of, may_be_near, n_holders, name_vectors
+from arbo.encoders.ngram_sums import Doubles, Items, grams_of, may_be_near, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Ids, Index, Metric, Vectors, in_parallel, nearest, ranges
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
-
-Floats = npt.NDArray[np.float64]
 
 _UNSEEN = 1 << 16
 _CHUNK = 1 << 14  # number of words that a thread takes at once
@@ -35,15 +34,15 @@ class Frequencies:
     n_names: int
     words: StringTable = field(repr=False)
     grams: StringTable = field(repr=False)  # the number of an n-gram is its dimension
-    word_count: Floats = field(repr=False)
-    gram_count: Floats = field(repr=False)
+    word_count: Doubles = field(repr=False)
+    gram_count: Doubles = field(repr=False)
 
-    def inverse(self, counts: Floats) -> Floats:
+    def inverse(self, counts: Doubles) -> Doubles:
         """Return the smoothed inverse document frequency ``log((1 + names) / (1 + count)) + 1``."""
         return np.asarray(np.log((1 + self.n_names) / (1 + counts)) + 1)
 
     @cached_property
-    def gram_weight(self) -> Floats:
+    def gram_weight(self) -> Doubles:
         """The inverse document frequency of each dimension, those of unseen n-grams included."""
         return self.inverse(np.pad(self.gram_count, (0, _UNSEEN)))
 
@@ -70,15 +69,11 @@ class NamedEntities:
     """Entities by their names, and these by words; searches of few queries encode only names that may be near."""
 
     in_name: Items
-    words: sp.csr_array
-    """The vector of each word."""
-    alias: Floats
-    """(names,) the value in the dimension that marks aliases."""
-    owner: Ids
-    """(names,) the entity of each name, ascending."""
+    words: sp.csr_array  # the vector of each word
+    alias: Doubles  # (names,) the value in the dimension that marks aliases
+    owner: Ids  # (names,) the entity of each name, ascending
     n: int
-    n_queries: int = 0
-    """The number of queries of `near`."""
+    n_queries: int = 0  # of `near`
 
     def vectors(self) -> Vectors:
         """Encode all names."""
@@ -91,10 +86,7 @@ class NamedEntities:
         return Index.of(self.vectors(), "cosine")
 
     def near(self, queries: Vectors, k: int) -> Vectors | None:
-        """Return vectors of all entities that may be among the ``k`` nearest of the queries.
-
-        None if it is as fast to search them all, as after many queries.
-        """
+        """Return vectors of all entities that may be among the ``k`` nearest; None if searching all is as fast."""
         self.n_queries += queries.n
         if "whole" in vars(self) or self.n_queries * _NAMES_PER_QUERY > len(self.owner):
             return None
@@ -110,7 +102,7 @@ class NamedEntities:
 
 
 @dataclass(frozen=True, slots=True)
-class NgramEncoder:
+class NgramEncoder(Encoder):
     """Embeds a name as the sum of its words, and a word as the sum of its character n-grams; the metric is the cosine.
 
     An n-gram has one of the lengths in ``sizes``. Its weight is its inverse document frequency times the larger of
@@ -173,10 +165,7 @@ class NgramEncoder:
         return Vectors(self._encode(Spans.of(names)), row, np.arange(len(row), dtype=np.int32), len(row))
 
     def near(self, names: Sequence[str], queries: Ids, within: float) -> Ids:
-        """Return the ascending rows of the names in ``queries``, and of all that may be as near to one of these.
-
-        This takes less than encoding all names, see `arbo.encoders.ngram_sums`.
-        """
+        """Return the ascending rows of the names in ``queries``, and of all that `may_be_near` to one of them."""
         if within >= 1 or self.floor < 0 or not len(queries):
             return np.arange(len(names)) if len(queries) else queries
         every = Spans.of(names)
@@ -231,7 +220,7 @@ class NgramEncoder:
         parts = in_parallel(vectors, range(0, max(1, len(words)), _CHUNK))
         return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
 
-    def _word_vectors(self, known: Frequencies, in_word: Items, place: Ids, count: Floats) -> sp.csr_array:
+    def _word_vectors(self, known: Frequencies, in_word: Items, place: Ids, count: Doubles) -> sp.csr_array:
         """Return the scaled vectors of words, from the dimensions and places of their n-grams; each place counts."""
         weight = np.array([max(self.floor, self.decay**place) for place in range(100)], np.float64)
         shape = len(count), len(known.grams) + _UNSEEN

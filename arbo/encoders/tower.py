@@ -162,12 +162,6 @@ class Tower:
         return int(self.model.config.hidden_size if self.projection is None else self.projection.out_features)
 
     @property
-    def precision(self) -> Precision:
-        """The precision of weights and computation, see `load`."""
-        name: Precision = str(self.model.dtype).removeprefix("torch.")  # type: ignore[assignment]
-        return name
-
-    @property
     def longest(self) -> int | None:
         """Maximum number of tokens that the model reads at once; None if unknown."""
         positions = getattr(self.model.config, "max_position_embeddings", None)
@@ -198,8 +192,6 @@ class Tower:
         """
         import torch
 
-        if not rows:
-            return torch.zeros((0, self.dim), device=self.model.device)
         longest = max([1, *(len(row.ids) for row in rows)])
         ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
         exists, in_focus = np.zeros((2, len(rows), longest), np.int64)
@@ -226,8 +218,6 @@ class Tower:
         """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
         import torch
 
-        if not rows:
-            return self.encode(rows, pooling)
         batches = self.batches(rows)
         vectors = torch.cat([self.encode([rows[i] for i in batch], pooling) for batch in batches])
         return vectors[torch.from_numpy(np.argsort(np.concatenate(batches))).to(vectors.device)]

@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo.data import KnowledgeBase, MentionInput
-from arbo.encoders.encoder import DEFAULT_THRESHOLD
+from arbo.encoders.encoder import DEFAULT_THRESHOLD, Encoder
 from arbo.engine import Metric, Vectors
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
@@ -21,7 +21,7 @@ VectorSource = Mapping[str, npt.ArrayLike] | npt.ArrayLike
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class VectorEncoder:
+class VectorEncoder(Encoder):
     """Looks up vectors that any other encoder has computed.
 
     Args:
@@ -52,10 +52,6 @@ class VectorEncoder:
     def threshold(self) -> tuple[float, float]:
         """The default thresholds, see `Encoder.threshold`."""
         return self.limits or DEFAULT_THRESHOLD[self.metric]
-
-    def fit(self, names: Sequence[str]) -> Self:
-        """Return the encoder itself."""
-        return self
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Look up the vectors of every entity.
