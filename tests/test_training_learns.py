@@ -71,7 +71,7 @@ def test_a_knowledge_base_and_clusters_that_it_lacks() -> None:
     data = TrainingSet.of(documents, kb, clusters=True)
     assert clusters(data) == [[0, 1], [2, 3], [4, 5]]
     assert data.cluster[:2].tolist() == [0, 0]
-    assert data.classes[6] not in data.classes[:6]
+    assert data.gold.classes[6] not in data.gold.classes[:6]
     mention, entity = np.array([6, 6, 4]), np.array([0, 1, 0])
     assert data.rivals.is_wrong(mention, entity).tolist() == [False, True, True]  # its chain has the entity
 
@@ -182,13 +182,13 @@ def test_the_best_model_and_its_threshold_are_those_of_discovery(bert: Tower, tm
 def test_conll_is_that_of_the_best_cut() -> None:
     rng = np.random.default_rng(0)
     data = TrainingSet.of(corpus(*[((f"E{n}",), None) for n in rng.integers(12, size=300)]), NO_KB, clusters=True)
-    vectors = np.eye(12)[data.classes] + rng.normal(size=(300, 12)) / 2
+    vectors = np.eye(12)[data.gold.classes] + rng.normal(size=(300, 12)) / 2
     snapshot = Snapshot(Vectors.of(np.zeros((0, 12)), n=0), Vectors.of(vectors), data.cluster, "cosine")
     scores = development_scores(data, snapshot)
     search: dict[str, Any] = {"metric": "cosine", "progress": silent}
     near = nearest_within(among_mentions([None] * 300), snapshot.mentions, snapshot.mentions, 8, **search)
     tree = merge_tree(Graph.from_neighbors(near))
-    every = [coreference_scores_from_labels(data.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
+    every = [coreference_scores_from_labels(data.gold.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
     assert scores["conll"] == pytest.approx(max(cut["conll"] for cut in every))
     assert scores["b3"] == pytest.approx(max(cut["b3"]["f1"] for cut in every))
 

@@ -26,7 +26,7 @@ from arbo.encoders.tower import Tower
 from arbo.spans.model import LabelAttention
 from arbo.spans.model_finder import ModelFinder, spans_of
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.contrasts import Contrasts, Synonyms
+from arbo.training.oslat import Contrasts, Synonyms
 
 
 @given(

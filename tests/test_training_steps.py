@@ -30,12 +30,11 @@ import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.contrasts import Contrasts
-from arbo.training.cross import PairReader, RerankingSet
+from arbo.training.cross import RerankingSet
 from arbo.training.data import TrainingSet
-from arbo.training.dual.batches import Reader
+from arbo.training.dual.trainer import Reader
 from arbo.training.losses import LOSSES, comparable, loss_of
-from arbo.training.oslat import SelfAlignmentTrainer
+from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
 
 pytestmark = pytest.mark.slow
 
@@ -328,11 +327,11 @@ def test_a_negative_with_the_text_of_the_positive_or_the_mention_is_dropped(
     assert (batch.mention[1] == batch.node[1, 0]) == (not two_towers)
 
 
-def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower) -> None:
+def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower, tmp_path: Path) -> None:
     retrieved = tiny_retrieved([("E0",)], [[0, 1, 2]])
     twins = [replace(entity, name="fever") if row == 1 else entity for row, entity in enumerate(retrieved.kb)]
-    data = replace(RerankingSet.of(retrieved), kb=arbo.KnowledgeBase(twins))
-    batch = PairReader.of(cross(bert), data).batch(data.queries)
+    trainer = cross_trainer(cross(bert), retrieved._replace(kb=arbo.KnowledgeBase(twins)), None, tmp_path)
+    batch = trainer.pairs_of(trainer.data.queries)
     assert batch.exists.tolist() == [[True, False, False, True]]
     assert len(batch.rows) == 2
 

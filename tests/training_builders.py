@@ -17,9 +17,8 @@ import pytest
 import arbo
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.progress import Announce
-from arbo.spans.model import LabelAttentionConfig
+from arbo.spans.model import LabelAttention, LabelAttentionConfig
 from arbo.training.config import LoopConfig, OslatTraining, RerankingConfig, RunOptions, TrainingConfig
-from arbo.training.contrasts import Contrasts
 
 torch = pytest.importorskip("torch")
 
@@ -28,15 +27,13 @@ from accelerate import Accelerator  # noqa: E402
 from arbo.encoders.cross import CrossEncoder  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.retrieval.candidates import Candidates  # noqa: E402
-from arbo.spans.model import LabelAttention  # noqa: E402
 from arbo.training.cross import RerankingSet, RerankingTrainer, Retrieved  # noqa: E402
 from arbo.training.data import Snapshot, TrainingSet  # noqa: E402
-from arbo.training.dual.batches import Batch  # noqa: E402
 from arbo.training.dual.plan import Plan  # noqa: E402
-from arbo.training.dual.trainer import DualTrainer  # noqa: E402
+from arbo.training.dual.trainer import Batch, DualTrainer  # noqa: E402
 from arbo.training.frame import Workplace, accelerator_of  # noqa: E402
 from arbo.training.loop import Trainer  # noqa: E402
-from arbo.training.oslat import OslatTrainer  # noqa: E402
+from arbo.training.oslat import Contrasts, OslatTrainer  # noqa: E402
 
 
 class Sample(NamedTuple):

@@ -18,7 +18,7 @@ from torch import Tensor
 from arbo.data import Corpus, KnowledgeBase, MentionInput
 from arbo.data.gold import Gold
 from arbo.data.learnt import learnt_from
-from arbo.encoders.cross import CrossEncoder, Pairs
+from arbo.encoders.cross import CrossEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import UsageError
@@ -76,46 +76,9 @@ class RerankingSet:
 class PairBatch:
     """Pairs of mentions and the entities to compare them with."""
 
-    rows: list[TokenRow]  # (pairs,) the shortest first
-    mention: Ids  # (pairs,) the mention of each pair
-    place: Ids  # (pairs,) the index of the entity in the mention's row of ``exists``; 0 is the gold entity
-    exists: Bools  # (mentions, 1 + k) which entities to compare with
+    rows: list[TokenRow]  # (pairs,) in the order of ``exists``
+    exists: Bools  # (mentions, 1 + k) which entities to compare with, the gold entity first
     retrieval: Floats  # (mentions, 1 + k) the weighted first-stage scores, which are added to the model's
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PairReader:
-    """Scores pairs of a mention and an entity, with gradients."""
-
-    encoder: CrossEncoder
-    data: RerankingSet
-    pairs: Pairs
-    used: Ids  # (entities,) indices of the entities that occur in ``data``, ascending
-
-    @classmethod
-    def of(cls, encoder: CrossEncoder, data: RerankingSet) -> Self:
-        """Collect the texts of the training data."""
-        used = np.unique(data.nodes[data.nodes >= 0])
-        return cls(encoder, data, encoder.pairs(data.inputs, KnowledgeBase(data.kb.entities[i] for i in used)), used)
-
-    def batch(self, mentions: Ids) -> PairBatch:
-        """Collect the pairs of some mentions."""
-        nodes = self.data.nodes[mentions]
-        text = self.pairs.entities.row[np.searchsorted(self.used, nodes)]
-        exists = nodes >= 0
-        exists[:, 1:] &= text[:, 1:] != text[:, :1]
-        mention, place = np.nonzero(exists)
-        rows = self.pairs.spell(self.pairs.mentions.row[mentions[mention]], text[mention, place])
-        order = np.argsort([len(row.ids) for row in rows], kind="stable")
-        retrieval = np.float32(self.encoder.retrieval_weight) * self.data.retrieval[mentions]
-        return PairBatch([rows[i] for i in order], mention[order], place[order], exists, retrieval)
-
-    def encode(self, batch: PairBatch) -> Tensor:
-        """Score the pairs of a batch, reading pairs of similar length together; (mentions, 1 + k)."""
-        values = self.encoder.tower.encode_apart(batch.rows, self.encoder.config.pooling)[:, 0]
-        mention, place = (torch.from_numpy(array).to(values.device) for array in (batch.mention, batch.place))
-        retrieval = torch.from_numpy(batch.retrieval).to(values)
-        return retrieval.index_put((mention, place), values, accumulate=True)
 
 
 @dataclass(eq=False)
@@ -129,8 +92,10 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the texts of the training data, and return the function that scores a batch of pairs."""
-        self.reader = PairReader.of(self.model, self.data)
-        return self.reader.encode
+        self.used = np.unique(self.data.nodes[self.data.nodes >= 0])
+        used_kb = KnowledgeBase(self.data.kb.entities[i] for i in self.used)
+        self.pairs = self.model.pairs(self.data.inputs, used_kb)
+        return self.scored
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
         """Take the mentions at the indices ``rows``; their candidates are the same in every step."""
@@ -138,9 +103,25 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some mentions."""
-        pairs = self.reader.batch(batch[rows])
+        pairs = self.pairs_of(batch[rows])
         scores = self.prepared(pairs)
         return cross_entropy(scores, torch.from_numpy(pairs.exists).to(scores.device)).sum()
+
+    def pairs_of(self, mentions: Ids) -> PairBatch:
+        """Collect the pairs of some mentions; entities with the text of the gold one are left out."""
+        nodes = self.data.nodes[mentions]
+        text = self.pairs.entities.row[np.searchsorted(self.used, nodes)]
+        exists = nodes >= 0
+        exists[:, 1:] &= text[:, 1:] != text[:, :1]
+        mention, place = np.nonzero(exists)
+        rows = self.pairs.spell(self.pairs.mentions.row[mentions[mention]], text[mention, place])
+        return PairBatch(rows, exists, np.float32(self.model.retrieval_weight) * self.data.retrieval[mentions])
+
+    def scored(self, batch: PairBatch) -> Tensor:
+        """Score the pairs of a batch, with gradients; (mentions, 1 + k)."""
+        values = self.model.tower.encode_apart(batch.rows, self.model.config.pooling)[:, 0]
+        at = tuple(torch.from_numpy(array).to(values.device) for array in np.nonzero(batch.exists))
+        return torch.from_numpy(batch.retrieval).to(values).index_put(at, values, accumulate=True)
 
     def development_scores(self) -> dict[str, float]:
         """Score the reranked candidates of the development documents."""
@@ -174,10 +155,9 @@ def train_reranker(
     ``dev`` selects the model whose first candidate is correct most often. Raise UsageError also if the linker has a
     reranker or no knowledge base, or there are fewer than 2 candidates or entities.
     """
-    check_start(out, linker.kb)
+    kb = check_start(out, linker.kb)
     config = config or RerankingConfig()
-    kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
-    assert kb is not None  # since `check_start`
+    k, expand = reranker.config.candidates, linker.config.expand_abbreviations
     if linker.reranker is not None:
         raise UsageError("this linker has a reranker; use a linker with an encoder alone")
     if min(k, len(kb)) < 2:

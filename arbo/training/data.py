@@ -68,7 +68,6 @@ class TrainingSet:
     kb: KnowledgeBase
     gold: Gold
     rivals: Rivals
-    classes: Ids  # (mentions,) equal for mentions that mean the same
     cluster: Ids  # (mentions,) the first gold entity, or else a number of at least ``len(kb)``; -1: not trained on
 
     @classmethod
@@ -107,7 +106,7 @@ class TrainingSet:
                 f"nothing to {purpose}: no two annotated mentions (of {len(inputs):,}) have the same gold id or gold "
                 "cluster in one domain; check the ids, or give a knowledge base"
             )
-        return cls(inputs, kb, gold, rivals, gold.classes, cluster)
+        return cls(inputs, kb, gold, rivals, cluster)
 
     @property
     def queries(self) -> Ids:
@@ -158,10 +157,7 @@ class Snapshot:
 
     @classmethod
     def unread(cls, data: TrainingSet, owner: Ids, metric: Metric) -> Self:
-        """Return a snapshot whose vectors are all zero, for choices that do not depend on vectors (`asks_the_model`).
-
-        ``owner`` gives the entity of each entity text.
-        """
+        """Return vectors of zeros, for choices that do not depend on them; ``owner`` has the entity of each text."""
         entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(data.kb))
         return cls(entities, Vectors.of(np.zeros((len(data.inputs), 1))), data.cluster, metric)
 

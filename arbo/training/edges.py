@@ -29,17 +29,12 @@ class Compared(NamedTuple):
 
     retrieval: Retrieval
     facts: Facts
-    first: Ids
-    second: Ids
     features: Matrix
     correct: Bools
 
     @classmethod
     def of(cls, linker: Linker, corpus: Corpus, most: int | None = None) -> Self:
-        """Collect the pairs of a corpus.
-
-        From a group (see `arbo.retrieval.groups`) with more than ``most`` pairs, some of the wrong ones are left out.
-        """
+        """Collect the pairs of a corpus; of a group with more than ``most``, some of the wrong ones are left out."""
         retrieval = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
         facts, classes = Facts.of(retrieval.inputs), Gold.of(corpus)
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
@@ -52,7 +47,7 @@ class Compared(NamedTuple):
         if most is not None:
             chosen = thinned(codes_of(retrieval.groups)[first], correct, most)
             first, second, correct = first[chosen], second[chosen], correct[chosen]
-        return cls(retrieval, facts, first, second, mention_features(facts, first, second), correct)
+        return cls(retrieval, facts, mention_features(facts, first, second), correct)
 
 
 def train_edges(

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy.typing as npt
 import torch
@@ -53,11 +53,6 @@ class Workplace:
     accelerator: Accelerator
     options: RunOptions  # if several processes train together, only the first one shows progress
 
-    @property
-    def is_first(self) -> bool:
-        """Whether this is the process that writes."""
-        return bool(self.accelerator.is_main_process)
-
 
 @contextmanager
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
@@ -67,7 +62,6 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
     with the same values in ``job`` can resume it. See `arbo.train` for the errors.
     """
     target, options = real(out), options or RunOptions()
-    check_model_replaceable(target)
     accelerator = accelerator_of(config)
     is_first = accelerator.is_main_process
     folder = target.with_name(f"{target.name}.training")
@@ -79,7 +73,7 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
         accelerator.wait_for_everyone()
 
 
-def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
+def check_start(out: PathLike, kb: KnowledgeBase | None) -> KnowledgeBase:
     """Raise UsageError, before any work, unless a model can be written to ``out`` and ``kb`` is a knowledge base."""
     check_model_replaceable(real(out))
     if not isinstance(kb, KnowledgeBase):
@@ -87,6 +81,7 @@ def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
             f"training needs a knowledge base, not {type(kb).__name__}; read one, for example with "
             "arbo.read_knowledge_base(path), or make one from rows with KnowledgeBase.of(rows)"
         )
+    return kb
 
 
 def accelerator_of(config: LoopConfig) -> Accelerator:
@@ -255,16 +250,8 @@ def embeddings(folder: Path, step: int | None) -> Path:
     return folder / "embeddings" / str(step)
 
 
-class Checkpoint(NamedTuple):
-    """What a checkpoint holds besides the model."""
-
-    state: State
-    chosen: dict[str, npt.NDArray[Any]]
-    optimizer: dict[int, dict[str, Any]]
-
-
-def load_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint; raise DataError if it cannot be read."""
+def load_checkpoint(folder: Path) -> tuple[State, dict[str, npt.NDArray[Any]], dict[int, dict[str, Any]]]:
+    """Read the state, the choices and the optimiser of a checkpoint; raise DataError if it cannot be read."""
     try:
         state = State(**json.loads((folder / "state.json").read_text("utf-8")))
         chosen, tensors = load_arrays(folder / "plan.safetensors"), load_file(folder / "optimizer.safetensors")
@@ -275,4 +262,4 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     for key, value in tensors.items():
         index, _, name = key.partition(".")
         optimizer.setdefault(int(index), {})[name] = value
-    return Checkpoint(state, chosen, optimizer)
+    return state, chosen, optimizer

@@ -72,9 +72,8 @@ class Trainer(ABC, Generic[Model, Batch]):
         self.state = State()
         saved = checkpoints(self.folder)
         if saved:
-            checkpoint = load_checkpoint(saved[-1])
-            self.state = checkpoint.state
-            self.resume(checkpoint.chosen)
+            self.state, chosen, moments = load_checkpoint(saved[-1])
+            self.resume(chosen)
             self.model = self.model.from_pretrained(saved[-1] / "model", self.model.config)
         self.model = self.model.copy()
         module = self.module.float()
@@ -83,7 +82,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         self.prepared, self.optimizer = self.accelerator.prepare(weights, _optimizer(parameters, self.config))
         if saved:
             optimizer = self.optimizer.optimizer
-            optimizer.load_state_dict(optimizer.state_dict() | {"state": checkpoint.optimizer})
+            optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
             if self.state.scaler and self.accelerator.scaler:
                 self.accelerator.scaler.load_state_dict(self.state.scaler)
 
@@ -129,10 +128,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         return int(np.random.SeedSequence([self.config.seed, step, *what]).generate_state(1)[0])
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
-        """Add the gradients of a batch's loss, in which each row has the weight ``share``, and return the loss.
-
-        Micro-batches are independent, as no row's loss depends on another row.
-        """
+        """Add the gradients of a batch's loss, in which each row has the weight ``share``, and return the loss."""
         total, begins = 0.0, range(0, len(batch), self.config.micro_batch)
         for begin in begins:
             torch.manual_seed(self.dropout_seed(step, begin))
@@ -172,7 +168,7 @@ class Trainer(ABC, Generic[Model, Batch]):
             self.log({"step": step + 1, "epoch": epoch, **figures})
             if ends or (step + 1) % self.options.checkpoint_every == 0 or place + 1 == self.steps_an_epoch:
                 self.checkpoint()
-        if self.workplace.is_first:
+        if self.accelerator.is_main_process:
             finish(self.final).save_pretrained(self.workplace.target)
 
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
@@ -216,7 +212,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         scores = self.development_scores()
         if self.state.best is None or scores[self.best] > self.state.best:
             self.state = replace(self.state, best=scores[self.best], best_step=self.state.step)
-            if self.workplace.is_first:
+            if self.accelerator.is_main_process:
                 self.model.save_pretrained(best_model(self.folder, self.state))
         return scores
 
@@ -224,13 +220,13 @@ class Trainer(ABC, Generic[Model, Batch]):
         """Write a checkpoint."""
         scaler = self.accelerator.scaler
         self.state = replace(self.state, scaler=None if scaler is None else scaler.state_dict())
-        if self.workplace.is_first:
+        if self.accelerator.is_main_process:
             save_checkpoint(self.folder, self.state, self.model.save_pretrained, self.optimizer.optimizer, self.chosen)
         self.accelerator.wait_for_everyone()
 
     def log(self, figures: dict[str, Any]) -> None:
         """Write a line of the log."""
-        if self.workplace.is_first:
+        if self.accelerator.is_main_process:
             with open(self.folder / LOG, "a", encoding="utf-8") as stream:
                 stream.write(json.dumps(json_ready(figures)) + "\n")
             self.options.on_log(figures)

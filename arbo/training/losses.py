@@ -191,10 +191,7 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
 
 
 def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
-    """Return the positive's share in the softmax of each mention; (mentions,).
-
-    This is W in equation 9 of the adaptive-mixup paper. The arguments are as in `hardest`.
-    """
+    """Return the positive's share in each softmax, W in equation 9 of the adaptive-mixup paper; (mentions,)."""
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
 

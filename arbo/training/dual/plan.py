@@ -225,14 +225,9 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
 
 
 def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Floats]:
-    """Return the entity's nearest text to the mention, ties to the first, and its dissimilarity; (pairs,) each.
-
-    Raise ValueError if an entity has no text.
-    """
+    """Return the entity's nearest text to the mention, ties to the first, and its dissimilarity; (pairs,) each."""
     text, pair = pairs_of(snapshot.entities.owner, entity)
     count = np.bincount(pair, minlength=len(entity))
-    if (count == 0).any():
-        raise ValueError(f"entity {entity[np.argmin(count)]} has no text")
     texts = replace(snapshot.entities, owner=np.arange(snapshot.n_texts, dtype=np.int32), n=snapshot.n_texts)
     weight = pair_dissimilarity(snapshot.mentions, texts, mention[pair], text, metric=snapshot.metric)
     best = np.lexsort((text, weight, pair))[np.cumsum(count) - count]

@@ -1,33 +1,124 @@
-"""Training of dual-encoders: choose positives and negatives, compare their vectors."""
+"""Training of dual-encoders: choose positives and negatives, encode the distinct texts of a batch, compare vectors."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from arbo.data import KnowledgeBase
+from arbo.data.codes import codes_of
 from arbo.data.gold import RECALL_AT
 from arbo.data.learnt import learnt_from
-from arbo.encoders.dual import DualEncoder
+from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import NO_LIMIT
-from arbo.engine import Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import Tower
+from arbo.engine import Bools, Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
-from arbo.training.dual.batches import Batch, Reader
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.frame import best_model, check_start, embeddings, training
+from arbo.training.frame import check_start, embeddings, training
 from arbo.training.loop import Trainer
-from arbo.training.losses import chosen, mention_losses
+from arbo.training.losses import Pairs, chosen, comparable, mention_losses
+
+
+class Text(NamedTuple):
+    """A tokenised text, and the transformer that encodes it."""
+
+    tower: Tower
+    row: TokenRow
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """Mentions and the nodes to compare them with, as indices of the distinct texts of both."""
+
+    texts: list[Text]  # the shortest first, so that taking every n-th text divides the work evenly
+    mention: Ids  # (mentions,) the text of each mention
+    node: Ids  # (mentions, nodes) the text of each node, the positive's first; 0 for none
+    exists: Bools  # (mentions, nodes) which nodes to compare with
+
+    def __len__(self) -> int:
+        return len(self.mention)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reader:
+    """Encodes mentions and nodes, with gradients."""
+
+    encoder: DualEncoder
+    entities: Texts
+    mentions: Texts
+
+    @classmethod
+    def of(cls, encoder: DualEncoder, data: TrainingSet) -> Self:
+        """Collect the texts of the training data."""
+        return cls(encoder, encoder.entity_texts(data.kb), encoder.mention_texts(data.inputs))
+
+    @property
+    def owner(self) -> Ids:
+        """(entity texts,) the entity of each text."""
+        return np.asarray(self.entities.owner, np.int64)
+
+    def batch(self, mentions: Ids, nodes: Ids) -> Batch:
+        """Collect the texts of mentions and of their nodes, (mentions, nodes), padded with -1.
+
+        Texts with the same tokens count as one if the same tower encodes them. A negative with the same text as its
+        mention or its positive is dropped, as the model cannot tell them apart.
+        """
+        n_texts = len(self.entities.owner)
+        is_mention = nodes >= n_texts
+        is_entity = (nodes >= 0) & ~is_mention
+        rows = np.concatenate([self.mentions.row[mentions], self.mentions.row[nodes[is_mention] - n_texts]])
+        read, place = np.unique(rows, return_inverse=True)
+        entity_read, entity_place = np.unique(self.entities.row[nodes[is_entity]], return_inverse=True)
+        spelt = [Text(self.mentions.tower, row) for row in self.mentions.spell(read)]
+        spelt += [Text(self.entities.tower, row) for row in self.entities.spell(entity_read)]
+        number = codes_of(map(self._key, spelt))
+        texts = [spelt[i] for i in np.unique(number, return_index=True)[1]]
+        order = np.argsort([len(text.row.ids) for text in texts], kind="stable")
+        rank = np.argsort(order)[number]
+        mention, node = rank[place[: len(mentions)]], np.zeros(nodes.shape, np.int64)
+        node[is_mention] = rank[place[len(mentions) :]]
+        node[is_entity] = rank[len(read) + entity_place]
+        exists = nodes >= 0
+        exists[:, 1:] &= (node[:, 1:] != node[:, :1]) & (node[:, 1:] != mention[:, None])
+        return Batch([texts[i] for i in order], mention, node, exists)
+
+    def _key(self, text: Text) -> Hashable:
+        """Return the values that a text's vector depends on; only the pooling ``mention`` uses its position."""
+        ids, *place = text.row
+        return text.tower, tuple(ids), tuple(place) if self.encoder.config.pooling == "mention" else None
+
+    def encode(self, batch: Batch, part: slice) -> Tensor:
+        """Encode some texts of a batch, those of similar length together; (texts, dim)."""
+        texts = batch.texts[part]
+        places: list[int] = []
+        parts = []
+        for tower in dict.fromkeys(text.tower for text in texts):
+            rows = [i for i, text in enumerate(texts) if text.tower is tower]
+            parts.append(tower.encode_apart([texts[i].row for i in rows], self.encoder.config.pooling))
+            places += rows
+        vectors = torch.cat(parts)
+        return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
+
+    def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
+        """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
+        vectors = comparable(vectors, self.encoder.metric)
+        query, compared, exists = (
+            torch.from_numpy(array[rows]).to(vectors.device) for array in (batch.mention, batch.node, batch.exists)
+        )
+        return Pairs(vectors[query], vectors[compared], exists)
 
 
 @dataclass(eq=False)
@@ -95,8 +186,11 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         for part, some in zip(parts, encoded, strict=True):
             vectors[part] = some
         vectors.requires_grad_()
-        begins = range(0, len(batch), size)
-        total = sum(self._differentiate(batch, vectors, slice(i, i + size), share) for i in begins)
+        total = 0.0
+        for begin in range(0, len(batch), size):
+            loss = share * self._compared(batch, vectors, slice(begin, begin + size))
+            (loss * self.accelerator.num_processes).backward()
+            total += float(loss.detach())
         assert vectors.grad is not None
         for part in parts:
             with self.reducing(is_last=part is parts[-1]):
@@ -109,12 +203,6 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         vectors: Tensor = self.prepared(batch, part)
         return vectors
 
-    def _differentiate(self, batch: Batch, vectors: Tensor, rows: slice, share: float) -> float:
-        """Add gradients of some mentions' loss to the batch's vectors; return the loss."""
-        loss = share * self._compared(batch, vectors, rows)
-        (loss * self.accelerator.num_processes).backward()
-        return float(loss.detach())
-
     def _compared(self, batch: Batch, vectors: Tensor, rows: slice) -> Tensor:
         pairs = chosen(self.reader.pairs(batch, vectors, rows), self.config)
         return mention_losses(pairs, self.config, self.model.metric).sum()
@@ -124,7 +212,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         cache = self.cache
         if self.state.step:
             folder = embeddings(self.folder, self.state.step)
-            cache = folder if self.workplace.is_first and folder.is_dir() else None
+            cache = folder if self.accelerator.is_main_process and folder.is_dir() else None
         return self.model if cache is None else replace(self.model.copy(), cache=cache)
 
     @property
@@ -135,17 +223,15 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     def development_scores(self) -> dict[str, float]:
         """Return the scores of the development documents by name, and keep their embeddings."""
         assert self.dev is not None
-        if self.workplace.is_first:
+        if self.accelerator.is_main_process:
             embeddings(self.folder, self.state.step).mkdir(parents=True, exist_ok=True)
         return development_scores(self.dev, Snapshot.of(self.dev, self.as_it_is(), self.options.announce))
 
     @property
     def final(self) -> DualEncoder:
         """The model to write, with its cache of embeddings if ``dev`` selected it."""
-        if self.dev is None:
-            return self.model
-        cache = embeddings(self.folder, self.state.best_step)
-        return DualEncoder.from_pretrained(best_model(self.folder, self.state), cache=cache)
+        cache = None if self.dev is None else embeddings(self.folder, self.state.best_step)
+        return replace(super().final, cache=cache)
 
 
 def train(
@@ -240,11 +326,8 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     return replace(encoder, config=replace(encoder.config, mention_threshold=mention, **own_kb))
 
 
-def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
-    """Return recall@k if there is a knowledge base, and the best scores of the mentions' clusters over all thresholds.
-
-    The neighbours are those that linking finds.
-    """
+def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float]:
+    """Return recall@k, with a knowledge base, and the best scores of the mentions' clusters over all thresholds."""
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]
     search: dict[str, Any] = {"metric": snapshot.metric, "progress": silent}
@@ -255,9 +338,9 @@ def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int 
         candidates = nearest_within(groups, mentions, grouped, RECALL_AT[-1], **search).ids
         recall = linking_scores(*data.gold.accepted, candidates[:, 0], candidates=candidates, k=RECALL_AT).recall
         scores = {f"recall@{k}": value for k, value in recall.items()}
-    near = nearest_within(among_mentions(domains), mentions, mentions, n_neighbours, **search)
+    near = nearest_within(among_mentions(domains), mentions, mentions, 8, **search)  # as linking finds them
     tree = merge_tree(Graph.from_neighbors(near))
-    merges = data.classes, tree.left, tree.right, tree.height
+    merges = data.gold.classes, tree.left, tree.right, tree.height
     cuts = all_cuts(*merges)
     scores |= {name: cuts.best(name).value for name in ("ari", "b3")}
     return scores | {"conll": float(np.nanmax(conll_of_cuts(*merges)))}
