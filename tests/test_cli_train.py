@@ -81,7 +81,7 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     done = run(*command, "--set", "steps=1", "--set", f"@{folder / 'own.json'}", "--set", "max_length=64")
     assert done.code == 0, done.err
     trained = LabelAttention.from_pretrained(model)
-    assert trained.head is not None
+    assert trained.tower.projection is not None
     config = replace(LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)
     assert trained.config == config
     assert [done.json["training"][name] for name in ("n_negatives", "gamma", "steps")] == [4, 1, 1]

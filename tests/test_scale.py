@@ -127,7 +127,7 @@ def test_a_finished_part_is_not_made_again(tmp_path: Path) -> None:
     part.make(lambda: pytest.fail("called"))
     assert part.is_finished()
     assert part.arrays()["ids"].tolist() == [0, 1, 2]
-    assert Part.of(tmp_path, "search", k=4).name != part.name
+    assert Part.of(tmp_path, "search", k=4) != part
     np.save(part.folder / "ids.npy", np.arange(4))  # damage
     assert not part.is_finished()
     part.make(lambda: other)

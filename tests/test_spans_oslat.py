@@ -69,7 +69,7 @@ def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.nda
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     own = hidden_of(model, [cls, *ids, sep])[1:-1]
     weights, scores = [], []
-    head = None if model.head is None else deepcopy(model.head).double().requires_grad_(False)
+    head = None if model.tower.projection is None else deepcopy(model.tower.projection).double().requires_grad_(False)
     for name in dict.fromkeys((KB.entities[entity].name, *KB.entities[entity].aliases)):
         hidden = hidden_of(model, [cls, *tokenizer(name, add_special_tokens=False)["input_ids"], sep])
         vector = hidden.mean(axis=0) if config.pooling == "mean" else hidden[0]
@@ -211,7 +211,7 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
         assert again.settings == {**model.settings, "model": str(tmp_path / "model")}
         pairs = every_pair(3, 3)
         np.testing.assert_allclose(again.score(TEXTS, KB, *pairs), model.score(TEXTS, KB, *pairs), atol=1e-5)
-        assert (again.head is None) == (model.head is None)
+        assert (again.tower.projection is None) == (model.tower.projection is None)
     with pytest.raises(DataError, match=r"this is a label-attention model .*, not a dual-encoder"):
         arbo.DualEncoder.from_pretrained(tmp_path / "model", device="cpu")
 

@@ -207,7 +207,7 @@ def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, ch
         (row,) = exact.names(KB).spell(exact.names(KB).row[it.data.synonyms.place[[name]]])
         vector = hidden(row.ids)[0] if reads.pooling == "cls" else hidden(row.ids).mean(dim=0)
         said = torch.softmax(tokens @ vector, dim=0) @ tokens
-        mapped = (exact.head(one.detach()) for one in (said, vector))  # type: ignore[misc]
+        mapped = (exact.tower.projection(one.detach()) for one in (said, vector))  # type: ignore[misc]
         return said / said.norm(), torch.cosine_similarity(*mapped, dim=0)
 
     whole = torch.zeros((), dtype=torch.float64)

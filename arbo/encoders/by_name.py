@@ -64,9 +64,9 @@ def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
     """
     if isinstance(encoder, (str, PathLike)):
         return NgramEncoder() if fspath(encoder) == NGRAM else DualEncoder.from_pretrained(encoder)
-    if not hasattr(encoder, "encode_mentions") and callable(getattr(encoder, "encode", None)):
+    if hasattr(encoder, "encode_mentions"):
+        return encoder
+    if callable(getattr(encoder, "encode", None)):
         return NameModel(encoder)
-    if not hasattr(encoder, "encode_mentions"):
-        problem = f"expected an encoder object or the name of a model, not {type(encoder).__name__}"
-        raise UsageError(f"{problem}; for vectors, use arbo.VectorEncoder")
-    return encoder
+    problem = f"expected an encoder object or the name of a model, not {type(encoder).__name__}"
+    raise UsageError(f"{problem}; for vectors, use arbo.VectorEncoder")

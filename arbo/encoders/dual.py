@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import fspath
 from pathlib import Path
-from typing import ClassVar, Self, TypeAlias, Unpack
+from typing import ClassVar, Self, Unpack
 
 import numpy as np
 
@@ -84,10 +84,6 @@ def embed_all(
         yield place, texts.tower.embed(texts.spell(slices[place]), pooling)
 
 
-EmbedAll: TypeAlias = Callable[..., Iterable[tuple[int, Floats]]]
-"""A function like `embed_all`, which may embed elsewhere, such as `arbo.scale.work.Work.embed_all`."""
-
-
 # Without slots: `cached_property` keeps the spellers in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class DualEncoder(TowerModel, Encoder):
@@ -106,11 +102,9 @@ class DualEncoder(TowerModel, Encoder):
     entity_tower: Tower = field(repr=False)
     config: EncoderConfig
     cache: Path | None = None
-    name: str = ""
-    """The folder or hub name from which it was loaded."""
+    name: str = ""  # the folder or hub name from which it was loaded
     learnt: str = field(default="", repr=False)
-    embed_all: EmbedAll = field(default=embed_all, repr=False)
-    """Embeds texts; the default does so in this process."""
+    embed_all: Callable[..., Iterable[tuple[int, Floats]]] = field(default=embed_all, repr=False)  # or as `Work` does
     kind: ClassVar[str] = "transformer"
 
     def __post_init__(self) -> None:

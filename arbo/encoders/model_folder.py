@@ -46,8 +46,7 @@ class TowerModel:
     kind: ClassVar[str]  # the name of this kind in manifests
     config: Any
     name: str
-    learnt: str
-    """Hashes of the documents that it was trained on, see `arbo.data.learnt`."""
+    learnt: str  # hashes of the documents that it was trained on, see `arbo.data.learnt`
 
     @classmethod
     def from_pretrained(cls, model: files.PathLike, config: Any = None) -> Self:
@@ -108,8 +107,7 @@ class OneTower(TowerModel, Generic[Config]):
     settings_class: ClassVar[type[Settings]]
     tower: Tower
     config: Config
-    name: str = ""
-    """The folder or hub name from which it was loaded."""
+    name: str = ""  # the folder or hub name from which it was loaded
     learnt: str = field(default="", repr=False)
 
     @classmethod

@@ -22,8 +22,7 @@ _UNSEEN = 1 << 16
 _CHUNK = 1 << 14  # number of words that a thread takes at once
 _NAMES_PER_QUERY = 1 << 13
 """For more queries in all, it takes longer to leave some names out each time than to encode all."""
-_STEPS = 0.3, 0.5, 0.7
-"""Dissimilarities within which neighbours are searched one after the other."""
+_STEPS = 0.3, 0.5, 0.7  # dissimilarities within which neighbours are searched one after the other
 
 
 # Without slots: `cached_property` keeps the weights in the instance's dictionary.

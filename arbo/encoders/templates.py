@@ -12,6 +12,7 @@ tokenised as ordinary text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -111,8 +112,6 @@ class Speller:
     @classmethod
     def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:
         """Make a speller from a tokenizer of transformers; raise UsageError if the literals fill ``max_length``."""
-        from copy import deepcopy
-
         backend: Tokenizer = deepcopy(tokenizer.backend_tokenizer)
         backend.no_truncation()
         backend.no_padding()

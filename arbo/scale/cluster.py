@@ -24,8 +24,7 @@ _OTHER = (
     "{} has another version of arbo, numpy, scipy, numba, faiss-cpu or torch; install the same on all nodes of the Ray "
     "cluster"
 )
-_STORE = 80_000_000
-"""Bytes of the object store of a node that is started here; it stays empty."""
+_STORE = 80_000_000  # bytes of the object store of a node that is started here; it stays empty
 
 
 class Cluster(Executor):

@@ -26,11 +26,9 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "part.json"
 _ROOMS = "clustering", "arbo/data", "arbo/encoders", "arbo/formats", "arbo/retrieval", "arbo/scale", "arbo/text"
-_SOURCES = *(f"{room}/*.py" for room in _ROOMS), "arbo/engine.py"
-"""The sources on which arrays depend."""
+_SOURCES = *(f"{room}/*.py" for room in _ROOMS), "arbo/engine.py"  # the sources on which arrays depend
 _LIBRARIES = "numpy", "scipy", "numba", "faiss-cpu", "torch"
-_SEEN = 60
-"""Seconds within which a network disk shows all machines what one has written."""
+_SEEN = 60  # seconds within which a network disk shows all machines what one has written
 
 
 class Part(NamedTuple):
@@ -55,11 +53,6 @@ class Part(NamedTuple):
         part = cls.of(work, stage, content=digest.hexdigest())
         part.make(lambda: arrays)
         return part
-
-    @property
-    def name(self) -> str:
-        """The name of the part, by which others depend on it."""
-        return self.folder.name
 
     def is_finished(self) -> bool:
         """Return whether the part is there and undamaged; its files are read."""

@@ -18,8 +18,7 @@ from arbo.retrieval.gpu import best_scanner
 from arbo.retrieval.groups import Search
 from arbo.scale.parts import Part, Task
 
-_QUERIES = 1 << 14
-"""Most queries of a task."""
+_QUERIES = 1 << 14  # most queries of a task
 
 
 class Grid(NamedTuple):
@@ -50,7 +49,9 @@ class Grid(NamedTuple):
         places = [Part.with_arrays(work, "things", _things(others.taken(shard))) for shard in shards]
 
         def task(part: Part, span: list[int], shared: Part) -> Task:
-            made = Part.of(work, "search", queries=[part.name, *span], things=[shared.name, scaled], **how)
+            made = Part.of(
+                work, "search", queries=[part.folder.name, *span], things=[shared.folder.name, scaled], **how
+            )
             return Task(made, lambda: (search, part.folder, span, shared.folder, scaled, how))
 
         spans = [(part, [begin, min(begin + _QUERIES, n)]) for part, n in parts for begin in range(0, n, _QUERIES)]

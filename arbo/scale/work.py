@@ -37,8 +37,7 @@ if TYPE_CHECKING:  # workers do without it
 
 SHARD_SIZE = 1 << 19
 """Default number of distinct vectors in a shard: with n-grams, a search of them takes half a gigabyte."""
-_BYTES = 200_000_000, 1500
-"""Memory that a search needs at most: in all, and for each vector of a shard."""
+_BYTES = 200_000_000, 1500  # memory that a search needs at most: in all, and for each vector of a shard
 _UNFINISHED = ".arbo-partial-", ".arbo-old-"
 """Begin the names of folders and files that nobody has finished, see `arbo.files.beside`."""
 
@@ -98,10 +97,10 @@ class Work:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
         if not tasks:
             return
-        by_name = {task.part.name: task for task in tasks}
-        todo = [task for task in by_name.values() if not task.part.is_finished()]
-        if taken := len(by_name) - len(todo):
-            self.tell(f"{stage}: {taken:,} of {len(by_name):,} parts are finished already")
+        by_folder = {task.part.folder: task for task in tasks}
+        todo = [task for task in by_folder.values() if not task.part.is_finished()]
+        if taken := len(by_folder) - len(todo):
+            self.tell(f"{stage}: {taken:,} of {len(by_folder):,} parts are finished already")
         calls = ((task.part.make, *task.call()) for task in todo)
         for _ in progress(completed(pool, calls), len(todo)):
             pass

@@ -28,8 +28,7 @@ _ROOT = 0
 _NOWHERE = -1
 _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
-_LONG = 50
-"""Gaps of this length are seldom seen again, so that they are not cached."""
+_LONG = 50  # gaps of this length are seldom seen again, so that they are not cached
 _SEPARATOR = re.compile(r"[,;:=|()\[\]{}\n]|\w{2,}")
 """The parts of a gap that count: marks and stop words, but not single letters such as "a" or the s of "Crohn's"."""
 _BEFORE, _AFTER = re.compile(r"[^\w\s]*$"), re.compile(r"[-+#%'\u2032\u2212]*")
@@ -37,8 +36,7 @@ _BEFORE, _AFTER = re.compile(r"[^\w\s]*$"), re.compile(r"[-+#%'\u2032\u2212]*")
 _LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
 # Gaps begin with a blank, and words do not.
 _COMMA, _OF = " ,", " of"
-_SIGNS = "\0"
-"""Before the signs of a name, which end its path."""
+_SIGNS = "\0"  # before the signs of a name, which end its path
 
 
 class Match(NamedTuple):
@@ -60,16 +58,11 @@ class Dictionary:
     [(0, 13, (0,)), (7, 13, (1,))]
     """
 
-    normalize: Callable[[str], str] = fold
-    """Returns the same form for all spellings of a word, in any case."""
-    number: dict[str, int] = field(default_factory=dict, repr=False)
-    """The code of each word and of each gap."""
-    step: dict[int, int] = field(default_factory=dict, repr=False)
-    """The next node, by ``node << 32 | number`` of the word or gap."""
-    ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
-    """Rows of the entities with a name that ends in a node, ascending."""
-    signed: set[int] = field(default_factory=set, repr=False)
-    """Nodes in which the words of names with signs end."""
+    normalize: Callable[[str], str] = fold  # returns the same form for all spellings of a word, in any case
+    number: dict[str, int] = field(default_factory=dict, repr=False)  # the code of each word and of each gap
+    step: dict[int, int] = field(default_factory=dict, repr=False)  # the next node, by ``node << 32 | number``
+    ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)  # rows of the entities, ascending
+    signed: set[int] = field(default_factory=set, repr=False)  # nodes in which the words of names with signs end
     edges: set[str] = field(default_factory=set, repr=False)
     """Stop words without which a name would be one word, such as the Down of "Down syndrome". They count as words of a
     name if they begin with a capital letter."""

@@ -34,13 +34,10 @@ LEFT_OUT = "mentions of the documents replaced by found ones"
 class Proposal(NamedTuple):
     """A span that may be a mention of an entity."""
 
-    document: int
-    """The index of its document."""
+    document: int  # the index of its document
     spans: Spans
-    entity: int
-    """The row of its entity."""
-    score: float
-    """Higher means more likely."""
+    entity: int  # the row of its entity
+    score: float  # higher means more likely
 
 
 class Finder(Protocol):

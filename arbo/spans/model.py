@@ -111,11 +111,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         """Return the same model with another minimum score of an entity, ``entity_threshold``."""
         return replace(self, config=replace(self.config, entity_threshold=threshold))
 
-    @property
-    def head(self) -> torch.nn.Linear | None:
-        """The linking head, see `name_scores`."""
-        return self.tower.projection
-
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
@@ -150,7 +145,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
                 name, pair = pairs_of(named.owner, place[some])
                 with torch.inference_mode():
                     weights = label_attention(names[name], tokens, mask)
-                    score = name_scores(self.head, entity_in_text(weights, tokens), names[name])
+                    score = name_scores(self.tower.projection, entity_in_text(weights, tokens), names[name])
                 first = np.searchsorted(pair, np.arange(len(some)))
                 count = np.diff(np.append(first, len(name))).astype(np.float32)
                 means = np.add.reduceat(weights.cpu().numpy(), first)

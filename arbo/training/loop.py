@@ -21,8 +21,7 @@ from arbo.files import json_ready
 from arbo.training.config import LoopConfig
 from arbo.training.frame import LOG, State, Workplace, best_model, checkpoints, load_checkpoint, save_checkpoint
 
-_ORDER = 0
-"""Seed of the order of queries, beside the seeds of what a step samples."""
+_ORDER = 0  # seed of the order of queries, beside the seeds of what a step samples
 
 
 class TrainingError(ArboError):
@@ -58,6 +57,7 @@ class Weights(torch.nn.Module):
 class Trainer(ABC, Generic[Model, Batch]):
     """Base class of trainers; subclasses define batches and losses."""
 
+    best = ""  # name of the score on development documents that selects the best model
     model: Model
     data: Examples
     dev: object | None
@@ -97,11 +97,6 @@ class Trainer(ABC, Generic[Model, Batch]):
     @abstractmethod
     def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
         """Sum the losses of some rows of a batch; the caller seeds dropout."""
-
-    @property
-    def best(self) -> str:
-        """Name of the score that selects the best model; used only with development documents."""
-        raise NotImplementedError
 
     def development_scores(self) -> dict[str, float]:
         """Return the scores of the development documents by name, among them the score `best`."""

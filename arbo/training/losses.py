@@ -9,7 +9,7 @@ dual-encoders by name; `mention_losses` computes them from vectors, after the ch
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +17,6 @@ from torch.nn.functional import normalize, pad, softplus
 
 from arbo.engine import Metric
 from arbo.training.config import LossName, TrainingConfig
-
-Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
@@ -115,7 +113,7 @@ def similarities(mention: Tensor, node: Tensor) -> Tensor:
         return torch.einsum("md,mnd->mn", mention.float(), node.float())
 
 
-def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
+def loss_of(config: TrainingConfig, metric: Metric) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of a configuration; it takes unscaled similarities."""
     loss, scale = LOSSES[config.loss], config.scale_of(metric)
     if config.loss == "proxy":

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -33,7 +33,6 @@ from arbo.data.codes import codes_of
 from arbo.data.learnt import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import Pooling
-from arbo.encoders.model_folder import TowerModel
 from arbo.encoders.pretrained import linear_of
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
@@ -44,10 +43,8 @@ from arbo.spans.model_finder import ModelFinder, Pieces
 from arbo.training.config import ContrastiveConfig, OslatTraining, RunOptions, SelfAlignmentConfig
 from arbo.training.data import PURPOSES, corpora_of, job_of
 from arbo.training.frame import check_start, training
-from arbo.training.loop import Trainer
+from arbo.training.loop import Model, Trainer
 from arbo.training.losses import comparable, focal_loss, nt_xent
-
-Model = TypeVar("Model", bound=TowerModel)
 
 # Seeds of what a step samples; 0 is the order, see `arbo.training.loop`.
 _POSITIVES, _NEGATIVES = 1, 2
@@ -316,7 +313,7 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
             row = torch.from_numpy(place).to(tokens.device)
             vectors = read_names(tower, names, data.synonyms, batch[:, 1:], model.config.pooling)
             said = entity_in_text(label_attention(vectors, tokens[row], mask[row]), tokens[row])
-            score = name_scores(model.head, said.detach(), vectors.detach())
+            score = name_scores(model.tower.projection, said.detach(), vectors.detach())
             return torch.cat([said, score[..., None]], dim=-1)
 
         return read

@@ -22,12 +22,7 @@ _MARKED = {
 
 # Section 3.2, appendix A.1.
 _ARBOEL = TrainingConfig(
-    positives="arborescence",
-    negatives="knn",
-    n_negatives=10,
-    loss="arborescence",
-    batch_size=128,
-    learning_rate=3e-5,
+    positives="arborescence", negatives="knn", n_negatives=10, loss="arborescence", batch_size=128, learning_rate=3e-5
 )
 
 # Table 6. The micro-batch is arbo's own: with 32 mentions, 2,000 texts would be in memory at once.

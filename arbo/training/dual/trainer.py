@@ -130,8 +130,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     config: TrainingConfig
 
     def __post_init__(self) -> None:
-        self.plan = Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
-        self.cache = self.model.cache
+        self.cache, self.best = self.model.cache, self.config.best
         super().__post_init__()
 
     def reading(self) -> Callable[..., Tensor]:
@@ -215,11 +214,6 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
             cache = folder if self.accelerator.is_main_process and folder.is_dir() else None
         return self.model if cache is None else replace(self.model.copy(), cache=cache)
 
-    @property
-    def best(self) -> str:
-        """Name of the score that selects the best model, as the configuration says."""
-        return self.config.best
-
     def development_scores(self) -> dict[str, float]:
         """Return the scores of the development documents by name, and keep their embeddings."""
         assert self.dev is not None
@@ -272,8 +266,7 @@ def train(
             does not support the precision; or there is no knowledge base, but the settings need one, or the encoder has
             two towers.
     """
-    kb = KnowledgeBase() if kb is None else kb
-    check_start(out, kb)
+    kb = check_start(out, KnowledgeBase() if kb is None else kb)
     has_kb = len(kb) > 0
     config = config or (TrainingConfig() if has_kb else WITHOUT_KB)
     if not has_kb:
