@@ -48,9 +48,8 @@ def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, off
     fetched = min((2 if owners.several else 1) * k + _SPARE, len(matrix))
 
     def fill(vectors: Floats, lists: Lists) -> None:
-        count = np.zeros(len(vectors), np.int64)
         scores, found = scan(vectors, fetched)
-        score_found(vectors, matrix, found, owners, offset, lists, count)
+        score_found(vectors, matrix, found, owners, offset, lists)
         if fetched == len(matrix):
             return
         left_out = dissimilarities(scores[:, -1] + product_rounding(vectors, longest), offset)
@@ -59,7 +58,7 @@ def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, off
         def settle(queries: Ids) -> None:
             for begin in range(0, len(matrix), _BLOCK):
                 columns = np.ascontiguousarray(matrix[begin : begin + _BLOCK].T)
-                _score_all(queries, vectors, columns, begin, owners, offset, lists, count)
+                _score_all(queries, vectors, columns, begin, owners, offset, lists)
 
         if len(unsettled) > 0:
             in_parallel(settle, np.array_split(unsettled, min(os.cpu_count() or 1, len(unsettled))))
@@ -80,7 +79,7 @@ def product_rounding(vectors: Floats, longest: float) -> Weights:
 
 @kernel
 def _score_all(
-    queries: Ids, vectors: Floats, columns: Floats, first: int, owners: Owners, offset: float, lists: Lists, count: Ids
+    queries: Ids, vectors: Floats, columns: Floats, first: int, owners: Owners, offset: float, lists: Lists
 ) -> None:
     """Offer the owners of all rows of a block, given as columns, so that a CPU can score several at a time."""
     score = np.empty(columns.shape[1], np.float64)
@@ -90,9 +89,8 @@ def _score_all(
             weight = np.float64(vectors[q, j])
             for i in range(len(score)):
                 score[i] += weight * np.float64(columns[j, i])
-        ids, values, taken = lists.ids[q], lists.dissimilarity[q], count[q]
+        ids, values = lists.ids[q], lists.dissimilarity[q]
         for i in range(len(score)):
             value = dissimilarity(score[i], offset)
             if value <= values[-1]:
-                taken = offer_all(ids, values, taken, owners, first + i, value, True)
-        count[q] = taken
+                offer_all(ids, values, owners, first + i, value, True)

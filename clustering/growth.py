@@ -12,13 +12,14 @@ bound those that are computed exactly.
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from .arrays import Bools, Floats, Ids, Weights
 from .dense_search import product_rounding
+from .index import Index
 from .kernels import in_parallel, kernel
 from .knn import Neighbors, check_products, merged, nearest
 from .progress import Progress, silent
@@ -99,27 +100,11 @@ def renumbered(lists: Neighbors, number: Ids) -> Neighbors:
     return Neighbors(ids, dissimilarity)
 
 
-class _Lists(NamedTuple):
-    """Lists of neighbours, the number of places taken in each, and the largest dissimilarity to list."""
-
-    ids: Ids
-    dissimilarity: Floats
-    taken: Ids
-    within: np.float32
-
-    @classmethod
-    def of(cls, lists: Neighbors, within: float) -> Self:
-        return cls(*lists, (lists.ids >= 0).sum(axis=1), np.float32(within))
-
-
 class _New(NamedTuple):
     """The rows of new things, ready to be scored."""
 
-    rows: Any
+    rows: Floats
     """(new rows, dim) the dense vectors; without any if they are sparse."""
-    postings: Csr
-    """The new rows that have a feature, for each feature; nothing if they are dense."""
-    longest: float
     things: Ids
     """(new things,) their ids, ascending."""
     owners: Owners
@@ -137,44 +122,33 @@ def _join(
     """
     used, row = np.unique(things.row, return_inverse=True)
     owners = Owners.of(row, things.owner, len(used))
-    fresh = _prepared(things, new, metric)
-    check_products(things.matrix, fresh.longest, metric)
+    index = Index.of(things.taken(new), metric)
+    check_products(things.matrix, index.longest, metric)
+    none = np.empty((0, 0), np.float32)
+    fresh = _New(none if isinstance(index.matrix, Csr) else index.matrix, new, index.owners)
     is_new = np.zeros(things.n, np.bool_)
     is_new[new] = True
-    step = max(1, _SCORES // max(1, len(fresh.owners.start) - 1))
+    n_rows = len(index.owners.start) - 1
+    step = max(1, _SCORES // max(1, n_rows))
     workers = min(os.cpu_count() or 1, -(-len(used) // step))
-    every = _Lists.of(lists, within)
 
     def search(worker: int) -> Neighbors:
-        of_new = lists.of(new)
-        new_lists = _Lists.of(of_new, within)
-        reach = np.full(len(fresh.owners.start) - 1, np.float32(within))
+        new_lists, reach = lists.of(new), np.full(n_rows, np.float32(np.inf))
         for begin in range(worker * step, len(used), workers * step):
             rows: Any = things.matrix[used[begin : begin + step]]
             rows = unit(rows) if metric == "cosine" else rows
-            slack = 4e-7 * lengths(rows) * fresh.longest + _ROUNDING
+            slack = 4e-7 * lengths(rows) * index.longest + _ROUNDING
             if sp.issparse(rows):
-                scores, dense = _scored(csr(rows), fresh.postings, len(reach)), fresh.rows
+                scores, dense = _scored(csr(rows), index.postings, n_rows), none
             else:
                 scores, dense = rows @ fresh.rows.T, rows
-                slack += product_rounding(rows, fresh.longest)
-            _enter(scores, slack, begin, dense, fresh, owners, is_new, every, new_lists, reach, offset_of(metric))
-        return of_new
+                slack += product_rounding(rows, index.longest)
+            how = np.float32(within), offset_of(metric)
+            _enter(scores, slack, begin, dense, fresh, owners, is_new, lists, new_lists, reach, *how)
+        return new_lists
 
     parts = in_parallel(search, range(workers), progress=progress)
     lists.ids[new], lists.dissimilarity[new] = merged(parts, lists.ids.shape[1])
-
-
-def _prepared(things: Vectors, new: Ids, metric: Metric) -> _New:
-    used, row = np.unique(things.row[np.searchsorted(things.owner, new)], return_inverse=True)
-    rows: Any = unit(things.matrix[used]) if metric == "cosine" else things.matrix[used]
-    owners = Owners.of(row, np.arange(len(new), dtype=np.int32), len(used))
-    longest = float(lengths(rows).max(initial=0))
-    if sp.issparse(rows):
-        postings = csr(sp.csr_array(rows.T))
-        return _New(np.empty((0, 0), np.float32), postings, longest, new, owners)
-    nothing = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
-    return _New(rows, nothing, longest, new, owners)
 
 
 @kernel
@@ -198,53 +172,45 @@ def _enter(
     new: _New,
     owners: Owners,
     is_new: Bools,
-    lists: _Lists,
-    new_lists: _Lists,
+    lists: Neighbors,
+    new_lists: Neighbors,
     reach: Floats,
+    within: np.float32,
     offset: float,
 ) -> None:
     """Offer the things of rows from ``first`` on to the new things, and the new things to those that are not new.
 
-    ``reach`` is the largest dissimilarity that the lists of a new row's things still take.
+    ``reach`` is the largest dissimilarity in the lists of a new row's things, infinity while a place is empty.
     """
     for r in range(len(scores)):
         things = owners.by_row[owners.start[first + r] : owners.start[first + r + 1]]
         farthest = -np.float32(np.inf)
         for thing in things:
             if not is_new[thing]:
-                farthest = max(farthest, _limit(lists, thing))
+                farthest = max(farthest, lists.dissimilarity[thing, -1])
         for j in range(scores.shape[1]):
-            if scores[r, j] + slack[r] < offset - max(farthest, reach[j]):
+            limit = min(max(farthest, reach[j]), within)
+            if scores[r, j] + slack[r] < offset - limit:
                 continue
             score = np.float64(scores[r, j]) if len(dense) == 0 else dot(dense[r], new.rows[j])
             value = dissimilarity(score, offset)
-            if value > max(farthest, reach[j]) or value > lists.within:
+            if value > limit:
                 continue
             _offer_both(value, things, j, new, is_new, lists, new_lists)
             at = new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]
             reach[j] = -np.float32(np.inf)
             for place in at:
-                reach[j] = max(reach[j], _limit(new_lists, place))
+                reach[j] = max(reach[j], new_lists.dissimilarity[place, -1])
 
 
 @kernel
 def _offer_both(
-    value: np.float32, things: Ids, j: int, new: _New, is_new: Bools, lists: _Lists, new_lists: _Lists
+    value: np.float32, things: Ids, j: int, new: _New, is_new: Bools, lists: Neighbors, new_lists: Neighbors
 ) -> None:
     for place in new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]:
         other = new.things[place]
         for thing in things:
             if thing != other:
-                ids, values = new_lists.ids[place], new_lists.dissimilarity[place]
-                new_lists.taken[place] = offer(ids, values, new_lists.taken[place], thing, value, False)
+                offer(new_lists.ids[place], new_lists.dissimilarity[place], thing, value, False)
                 if not is_new[thing]:
-                    ids, values = lists.ids[thing], lists.dissimilarity[thing]
-                    lists.taken[thing] = offer(ids, values, lists.taken[thing], other, value, False)
-
-
-@kernel
-def _limit(lists: _Lists, thing: int) -> np.float32:
-    """Return the largest dissimilarity that a list still takes."""
-    if lists.taken[thing] < lists.ids.shape[1]:
-        return lists.within
-    return min(lists.dissimilarity[thing, -1], lists.within)
+                    offer(lists.ids[thing], lists.dissimilarity[thing], other, value, False)

@@ -14,7 +14,7 @@ import numpy as np
 from .arrays import Floats, Ids, Weights
 from .kernels import kernel
 from .search import Lists
-from .sparse_search import Corpus, List, Query, Scratch, least_score, most, score_row, sketch_of
+from .sparse_search import Corpus, List, Query, Scratch, least_score, most, query_of, score_row, sketch_of
 from .vectors import Csr
 
 MOST_WITHIN = 0.375
@@ -79,17 +79,16 @@ def _rests(value: Floats) -> Weights:
 def search_prefixes(prefixes: Prefixes, queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
     """Fill the lists of the queries; no limit may be above the one for which the prefixes were made."""
     for q in range(len(queries.indptr) - 1):
-        part = slice(queries.indptr[q], queries.indptr[q + 1])
-        query = Query(queries.indices[part], queries.data[part], scratch.weight_of)
+        query, near = query_of(queries, q, scratch, lists)
         scratch.weight_of[query.feature] = query.weight
-        _fill(prefixes, query, corpus, scratch, List(lists.ids[q], lists.dissimilarity[q], lists.limit[q]))
+        _fill(prefixes, query, corpus, scratch, near)
         scratch.weight_of[query.feature] = 0
 
 
 @kernel
 def _fill(prefixes: Prefixes, query: Query, corpus: Corpus, scratch: Scratch, near: List) -> None:
     order = np.argsort(prefixes.place[query.feature])
-    rest, seen, n_seen, taken = _rests(query.weight[order]), scratch.seen, 0, 0
+    rest, seen, n_seen = _rests(query.weight[order]), scratch.seen, 0
     lengths, fine = sketch_of(query, corpus.longest)
     for at in range(len(order)):
         feature = query.feature[order[at]]
@@ -102,5 +101,5 @@ def _fill(prefixes: Prefixes, query: Query, corpus: Corpus, scratch: Scratch, ne
                 scratch.score[row], seen[n_seen] = 1, row
                 n_seen += 1
                 if most(lengths, corpus.bounds.sketch[row]) * fine >= least:
-                    taken = score_row(query, corpus, row, near, taken)
+                    score_row(query, corpus, row, near)
     scratch.score[seen[:n_seen]] = 0

@@ -1,8 +1,8 @@
 """Parts of all searches, dense and sparse.
 
 A shortlist contains the nearest things offered so far, without repetition, sorted by (dissimilarity, id). It consists
-of two arrays of the same length and a count of the places taken. Its content does not depend on the order of the
-offers. Empty places have -1 and infinity.
+of two arrays of the same length; empty places have -1 and infinity. Its content does not depend on the order of the
+offers.
 """
 
 from collections.abc import Callable
@@ -60,42 +60,37 @@ class Owners(NamedTuple):
 
 
 @kernel
-def score_found(
-    vectors: Floats, matrix: Floats, found: Ids, owners: Owners, offset: float, lists: Lists, count: Ids
-) -> None:
-    """Offer each query the owners of its found rows (distinct, or -1), and update ``count``, the lists' lengths."""
+def score_found(vectors: Floats, matrix: Floats, found: Ids, owners: Owners, offset: float, lists: Lists) -> None:
+    """Offer each query the owners of its found rows (distinct, or -1)."""
     for q in range(len(vectors)):
-        ids, values, taken = lists.ids[q], lists.dissimilarity[q], count[q]
+        ids, values = lists.ids[q], lists.dissimilarity[q]
         for row in found[q]:
             if row >= 0:
                 value = dissimilarity(dot(vectors[q], matrix[row]), offset)
-                taken = offer_all(ids, values, taken, owners, row, value, owners.several)
-        count[q] = taken
+                offer_all(ids, values, owners, row, value, owners.several)
 
 
 @kernel
-def refuses(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32) -> bool:
+def refuses(ids: Ids, dissimilarity: Floats, thing: int, value: np.float32) -> bool:
     """Return whether the list is full of nearer things, or of equally near things with smaller ids."""
-    last = len(ids) - 1
-    return count > last and (dissimilarity[last] < value or (dissimilarity[last] == value and ids[last] <= thing))
+    return bool(dissimilarity[-1] < value or (dissimilarity[-1] == value and ids[-1] <= thing))
 
 
 @kernel
-def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32, several: bool) -> int:
-    """Insert a thing into a list if it is near enough, and return the number of places taken.
+def offer(ids: Ids, dissimilarity: Floats, thing: int, value: np.float32, several: bool) -> None:
+    """Insert a thing into a list if it is near enough.
 
     With ``several``, a thing may be offered more than once; the nearest offer counts.
     """
-    if refuses(ids, dissimilarity, count, thing, value):
-        return count
-    place = min(count, len(ids) - 1)
-    taken = place + 1
+    if refuses(ids, dissimilarity, thing, value):
+        return
+    place = len(ids) - 1
     if several:
-        for i in range(count):
+        for i in range(len(ids)):
             if ids[i] == thing:
                 if dissimilarity[i] <= value:
-                    return count
-                place, taken = i, count
+                    return
+                place = i
                 break
     while place > 0 and (
         dissimilarity[place - 1] > value or (dissimilarity[place - 1] == value and ids[place - 1] > thing)
@@ -103,16 +98,12 @@ def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.flo
         ids[place], dissimilarity[place] = ids[place - 1], dissimilarity[place - 1]
         place -= 1
     ids[place], dissimilarity[place] = thing, value
-    return taken
 
 
 @kernel
-def offer_all(
-    ids: Ids, dissimilarity: Floats, count: int, owners: Owners, row: int, value: np.float32, several: bool
-) -> int:
+def offer_all(ids: Ids, dissimilarity: Floats, owners: Owners, row: int, value: np.float32, several: bool) -> None:
     """Offer the owners of a row in order, at the same dissimilarity, until no more can be taken."""
     for i in range(owners.start[row], owners.start[row + 1]):
-        if refuses(ids, dissimilarity, count, owners.by_row[i], value):
+        if refuses(ids, dissimilarity, owners.by_row[i], value):
             break
-        count = offer(ids, dissimilarity, count, owners.by_row[i], value, several)
-    return count
+        offer(ids, dissimilarity, owners.by_row[i], value, several)

@@ -225,12 +225,18 @@ def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> np.int32:
 
 
 @kernel
+def query_of(queries: Csr, q: int, scratch: Scratch, lists: Lists) -> tuple[Query, List]:
+    """Return a query and its list."""
+    part = slice(queries.indptr[q], queries.indptr[q + 1])
+    query = Query(queries.indices[part], queries.data[part], scratch.weight_of)
+    return query, List(lists.ids[q], lists.dissimilarity[q], lists.limit[q])
+
+
+@kernel
 def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
     """Fill the lists."""
     for q in range(len(queries.indptr) - 1):
-        part = slice(queries.indptr[q], queries.indptr[q + 1])
-        query = Query(queries.indices[part], queries.data[part], scratch.weight_of)
-        near = List(lists.ids[q], lists.dissimilarity[q], lists.limit[q])
+        query, near = query_of(queries, q, scratch, lists)
         is_done = False
         if len(corpus.bounds.tail) > 0 and (query.weight >= 0).all():
             scratch.weight_of[query.feature] = query.weight
@@ -245,12 +251,10 @@ def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> Non
 def scan(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
     """Fill the lists by the scores of all rows, computed from the rows themselves; the postings may be empty."""
     for q in range(len(queries.indptr) - 1):
-        part = slice(queries.indptr[q], queries.indptr[q + 1])
-        query = Query(queries.indices[part], queries.data[part], scratch.weight_of)
-        near, taken = List(lists.ids[q], lists.dissimilarity[q], lists.limit[q]), 0
+        query, near = query_of(queries, q, scratch, lists)
         scratch.weight_of[query.feature] = query.weight
         for row in range(len(corpus.rows.indptr) - 1):
-            taken = score_row(query, corpus, row, near, taken)
+            score_row(query, corpus, row, near)
         scratch.weight_of[query.feature] = 0
 
 
@@ -272,24 +276,23 @@ def _near(query: Query, corpus: Corpus, scratch: Scratch, near: List) -> bool:
     to_read = np.append(0, np.cumsum(count[order]))
     if n > _MOST_FEATURES and least_score(near, corpus.offset, slack) <= 0:
         return False
-    taken, n_seen, n_read = 0, 0, 8 * len(near.ids)
+    n_seen, n_read = 0, 8 * len(near.ids)
     for at in range(n):
         n_seen = _read_postings(feature[at], weight[at], corpus.postings, scratch, n_seen)
         is_last = at + 1 == n
         if not is_last and to_read[at + 2] < 2 * n_read:
             continue
         n_read = to_read[at + 1]
-        taken = _score_best(query, corpus, scratch, n_seen, near, taken)
+        _score_best(query, corpus, scratch, n_seen, near)
         least = least_score(near, corpus.offset, slack)
         if not is_last and unread[at + 1] >= least:  # a row that was not seen can reach the list
             continue
         tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[at + 1]]]
         n_able = _able(scratch, n_seen, tail, unread[at + 1], least)
         if is_last or n_able * len(corpus.rows.indices) < (to_read[n] - n_read) * len(tail):
-            taken = _score_able(query, corpus, scratch, n_able, tail, unread[at + 1], slack, near, taken)
+            _score_able(query, corpus, scratch, n_able, tail, unread[at + 1], slack, near)
             break
-    if min(near.values[-1], near.limit) >= dissimilarity(0.0, corpus.offset):
-        _offer_unlike(corpus, scratch, near, taken)
+    _offer_unlike(corpus, scratch.score, near)
     for row in scratch.seen[:n_seen]:
         scratch.score[row] = 0
     return True
@@ -319,16 +322,14 @@ def _score_able(
     rest: float,
     slack: float,
     near: List,
-    taken: int,
-) -> int:
+) -> None:
     """Score the rows in ``able`` exactly, unless the list, which grows, or their sketches refuse them."""
     lengths, fine = sketch_of(query, corpus.longest)
     for row in scratch.able[:n_able]:
         least = least_score(near, corpus.offset, slack)
         is_able = scratch.score[row] + rest / 255 * tail[row] >= least
         if is_able and most(lengths, corpus.bounds.sketch[row]) * fine >= least:
-            taken = score_row(query, corpus, row, near, taken)
-    return taken
+            score_row(query, corpus, row, near)
 
 
 @kernel
@@ -343,14 +344,16 @@ def _able(scratch: Scratch, n_seen: int, tail: npt.NDArray[np.uint8], rest: floa
 
 
 @kernel
-def _offer_unlike(corpus: Corpus, scratch: Scratch, near: List, taken: int) -> None:
-    """Offer the things of rows that share no feature with the query, until no more can be taken."""
+def _offer_unlike(corpus: Corpus, score: Weights, near: List) -> None:
+    """Offer the things of rows with the score 0, which share no feature with the query, until no more can be taken."""
     owners, nothing = corpus.owners, dissimilarity(0.0, corpus.offset)
+    if nothing > near.limit:
+        return
     for pair in range(len(owners.owner)):
-        if refuses(near.ids, near.values, taken, owners.owner[pair], nothing):
+        if refuses(near.ids, near.values, owners.owner[pair], nothing):
             break
-        if scratch.score[owners.row[pair]] == 0:
-            taken = offer(near.ids, near.values, taken, owners.owner[pair], nothing, owners.several)
+        if score[owners.row[pair]] == 0:
+            offer(near.ids, near.values, owners.owner[pair], nothing, owners.several)
 
 
 @kernel
@@ -360,7 +363,7 @@ def least_score(near: List, offset: float, slack: float) -> float:
 
 
 @kernel
-def _score_best(query: Query, corpus: Corpus, scratch: Scratch, n_seen: int, near: List, taken: int) -> int:
+def _score_best(query: Query, corpus: Corpus, scratch: Scratch, n_seen: int, near: List) -> None:
     """Score the rows with the largest partial scores exactly, as many as the list has places, or fewer."""
     score, most, n, least = scratch.score, len(near.ids), 0, np.float32(0)
     best, best_score = np.empty(most, np.int32), np.empty(most, np.float32)
@@ -376,44 +379,35 @@ def _score_best(query: Query, corpus: Corpus, scratch: Scratch, n_seen: int, nea
             if n == most:
                 least = best_score[-1]
     for row in best[:n]:
-        taken = score_row(query, corpus, row, near, taken)
+        score_row(query, corpus, row, near)
         score[row] = _DONE
-    return taken
 
 
 @kernel
-def score_row(query: Query, corpus: Corpus, row: int, near: List, taken: int) -> int:
-    """Offer the owners of a row at its exact dissimilarity; return the number of places taken."""
+def score_row(query: Query, corpus: Corpus, row: int, near: List) -> None:
+    """Offer the owners of a row at its exact dissimilarity."""
     indptr, indices, data = corpus.rows
     score = 0.0
     for i in range(indptr[row], indptr[row + 1]):
         score += np.float64(query.weight_of[indices[i]]) * np.float64(data[i])
     value, owners = dissimilarity(score, corpus.offset), corpus.owners
-    if value > near.limit:
-        return taken
-    return offer_all(near.ids, near.values, taken, owners, row, value, owners.several)
+    if value <= near.limit:
+        offer_all(near.ids, near.values, owners, row, value, owners.several)
 
 
 @kernel
 def _all(query: Query, corpus: Corpus, score: Weights, near: List) -> None:
     """Fill a list by the scores of all rows; then offer the rows without common features."""
     start, row_of, value_of = corpus.postings
-    owners, nothing, ids, values = corpus.owners, dissimilarity(0.0, corpus.offset), near.ids, near.values
+    owners, ids, values = corpus.owners, near.ids, near.values
     score[:] = 0
     for at in range(len(query.feature)):
         feature, weight = query.feature[at], np.float64(query.weight[at])
         for i in range(start[feature], start[feature + 1]):
             score[row_of[i]] += weight * np.float64(value_of[i])
-    taken = 0
     for row in range(len(score)):
         if score[row] != 0:
             value = dissimilarity(score[row], corpus.offset)
             if value <= min(values[-1], near.limit):
-                taken = offer_all(ids, values, taken, owners, row, value, owners.several)
-    if nothing > near.limit:
-        return
-    for pair in range(len(owners.owner)):
-        if refuses(ids, values, taken, owners.owner[pair], nothing):
-            break
-        if score[owners.row[pair]] == 0:
-            taken = offer(ids, values, taken, owners.owner[pair], nothing, owners.several)
+                offer_all(ids, values, owners, row, value, owners.several)
+    _offer_unlike(corpus, score, near)
