@@ -29,20 +29,18 @@ from .coreference import (
     scores_from_counts,
 )
 from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, conll_of_cuts
-from .documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document, read_clusters
+from .documents import (
+    ClusteredDocuments,
+    DocumentCounts,
+    FileFormatError,
+    PairedCounts,
+    coreference_by_document,
+    read_clusters,
+)
 from .figures import Figure, Summed
-from .files import FileFormatError
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
-from .nil import (
-    BestThreshold,
-    NilScores,
-    ThresholdCurve,
-    nil_as_class,
-    nil_curve,
-    nil_scores,
-    threshold_curve,
-)
+from .nil import BestThreshold, NilScores, ThresholdCurve, nil_as_class, nil_curve, nil_scores, threshold_curve
 from .ratio import f_measure, proportion
 from .report import Report
 from .spans import SpanCounts, SpanRatios, SpanScores, span_scores

@@ -17,8 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from .documents import ClusteredDocuments
-from .files import FileFormatError
+from .documents import ClusteredDocuments, FileFormatError
 
 Span: TypeAlias = tuple[int, int]
 """The first and the last word of a mention, counted from 0 in its document."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from .contingency import Clusters, Contingency
 from .coreference import CoreferenceCounts, Counts, counts_from_contingency, recall_precision_f1, scores_from_counts
-from .files import FileFormatError
 
 Mentions: TypeAlias = list[Hashable]
 Notes: TypeAlias = dict[str, int]
@@ -18,6 +17,22 @@ Progress: TypeAlias = Callable[[Iterable[str], int], Iterable[str]]
 
 _KEYS = ("document", "mentions")
 REPEATED = "repeated mentions left out; the first of each counts"
+
+
+class FileFormatError(ValueError):
+    """An invalid file: the problem, and its line and column.
+
+    `line` and `column` count from 1, columns in characters; None if the problem has no place.
+
+    >>> print(FileFormatError("chain 3 does not end", line=7, column=12))
+    line 7, column 12: chain 3 does not end
+    """
+
+    def __init__(self, problem: str, *, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(problem if line is None else f"line {line}, column {column}: {problem}")
+        self.problem = problem
+        self.line = line
+        self.column = column
 
 
 @dataclass(frozen=True)

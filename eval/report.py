@@ -4,16 +4,20 @@ import csv
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from io import StringIO
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+from uuid import uuid4
 
 from .figures import Figure, Method
-from .files import suffix_of, write_whole
 from .lines import Line
 from .table import Cell, Table
 from .uncertainty import Comparison, Interval, Resampling
+
+PathLike: TypeAlias = str | os.PathLike[str]
 
 _USUAL = Resampling()
 
@@ -145,7 +149,7 @@ class Report:
             },
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathLike) -> None:
         """Write the report in the format of the suffix: .csv, .json, .md (Markdown), .tex (LaTeX) or .txt.
 
         Raise ValueError for another suffix, and OSError if the file cannot be written; an earlier file then stays as it
@@ -162,6 +166,35 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     ".txt": Report.__str__,
 }
 """The formats of reports by suffix."""
+
+
+def suffix_of(path: PathLike, known: Collection[str]) -> str:
+    """Return the suffix of a path in lower case; raise ValueError for an unknown suffix.
+
+    >>> suffix_of("table.MD", [".md", ".tex"])
+    '.md'
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in known:
+        raise ValueError(f"path={os.fspath(path)!r} must end in one of {', '.join(known)}")
+    return suffix
+
+
+def write_whole(path: PathLike, content: bytes) -> None:
+    """Write a file completely or not at all, replacing an existing file; an OSError names the file."""
+    target = Path(path).resolve()
+    partial = target.with_name(f".{uuid4().hex}.partial")
+    try:
+        with partial.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
 
 
 def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:

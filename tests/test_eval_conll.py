@@ -8,8 +8,7 @@ from hypothesis import given, strategies as st
 
 from eval import coreference_counts, scores_from_counts
 from eval.conll import read_conll
-from eval.documents import REPEATED, ClusteredDocuments, coreference_by_document, read_clusters
-from eval.files import FileFormatError
+from eval.documents import REPEATED, ClusteredDocuments, FileFormatError, coreference_by_document, read_clusters
 
 BEGIN, END = "#begin document (a); part 000", "#end document"
 NAME = "(a); part 000"

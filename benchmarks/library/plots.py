@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval.arrays import FloatArray
-from eval.files import suffix_of, write_whole
+from eval.report import suffix_of, write_whole
 from eval.table import plain
 
 if TYPE_CHECKING:
