@@ -33,7 +33,7 @@ _SHORT = 16
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     """Return the forest, rooted at entities, whose weights in descending order are lexicographically smallest.
 
-    ``edges`` are those between mentions that `clustering.pruning.surviving_edges` selects.
+    ``edges`` are those between mentions that `clustering.forest.surviving_edges` selects.
     """
     start: Ids = np.zeros(len(entity_edges.entity) + 1, id_dtype(len(edges.source)))
     lists = _Lists(start, np.empty_like(edges.source), np.empty_like(edges.weight))

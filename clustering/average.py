@@ -48,7 +48,7 @@ def average_tree(graph: Graph) -> MergeTree:
     >>> average_tree(graph).height.tolist()  # {0, 1}, {2, 3}, and 1 - (0.75 + 0.25) / 4
     [0.25, 0.375, 0.75]
     """
-    edges = Edges(graph.source - graph.n_entities, graph.target - graph.n_entities, graph.weight)
+    edges = graph.edges_by_mention
     edges = edges.take((edges.source >= 0) & (edges.target >= 0))
     if graph.n_mentions > _MOST_MENTIONS or len(edges.source) > _MOST_EDGES:
         raise ValueError(

@@ -32,11 +32,7 @@ def faiss_scanner(matrix: Floats) -> Scan:
     """Return a scan that computes products with faiss."""
     import faiss
 
-    def scan(vectors: Floats, n: int) -> tuple[Floats, Ids]:
-        scores, rows = faiss.knn(vectors, matrix, n, metric=faiss.METRIC_INNER_PRODUCT)
-        return scores, rows
-
-    return scan
+    return lambda vectors, n: faiss.knn(vectors, matrix, n, metric=faiss.METRIC_INNER_PRODUCT)
 
 
 def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, offset: float, k: int) -> Search:

@@ -38,6 +38,11 @@ class Graph:
         return Edges(self.source, self.target, self.weight)
 
     @property
+    def edges_by_mention(self) -> Edges:
+        """The edges with mentions numbered from 0, so that entities are negative."""
+        return Edges(self.source - self.n_entities, self.target - self.n_entities, self.weight)
+
+    @property
     def n_mentions(self) -> int:
         """Number of mention nodes."""
         return self.n_nodes - self.n_entities

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from .arrays import Floats, Ids, pairs_of
+from .arrays import Floats, Ids
 from .dense_search import Scan, Scanner, dense_search
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search
@@ -24,7 +24,7 @@ from .sparse_search import (
     scan,
     sparse_search,
 )
-from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
+from .vectors import Csr, Metric, Vectors, csr, lengths, offset_of, unit
 
 Part = TypeVar("Part")
 
@@ -59,33 +59,27 @@ class Index:
     def of(cls, things: Vectors, metric: Metric, *, scaled: bool = False) -> Self:
         """Prepare vectors; a dense matrix is copied only to scale it, and to leave out vectors without an owner.
 
-        With ``scaled``, they are the `vectors` of an index with this metric, and are not scaled again.
+        With ``scaled``, they are the `vectors` of an index with this metric, and are neither scaled nor ordered again.
         """
         used, places = np.unique(things.row, return_inverse=True)
         row: Ids = places
         matrix = things.matrix if len(used) == things.matrix.shape[0] else things.matrix[used]
-        if sp.issparse(matrix):
+        if sp.issparse(matrix) and not scaled:
             order = alike_together(csr(matrix))
             place = np.empty(len(order), np.int32)
             place[order] = np.arange(len(order))
             matrix, row = matrix[order], place[row]
-        return cls._of(
-            metric, things.n, unit(matrix) if metric == "cosine" and not scaled else matrix, row, things.owner
-        )
-
-    @classmethod
-    def _of(cls, metric: Metric, n: int, matrix: Matrix, row: Ids, owner: Ids) -> Self:
-        owners = Owners.of(row, owner, matrix.shape[0])
+        if metric == "cosine" and not scaled:
+            matrix = unit(matrix)
+        owners = Owners.of(row, things.owner, matrix.shape[0])
         rows = csr(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
-        return cls(metric, n, matrix.shape[1], _fixed(rows), _fixed(owners))
+        return cls(metric, things.n, matrix.shape[1], _fixed(rows), _fixed(owners))
 
     def taken(self, things: Ids) -> Self:
         """Return the index of these things alone, renumbered in this order."""
         if len(things) == self.n and np.array_equal(things, np.arange(self.n)):
             return self
-        pair, owner = pairs_of(self.owners.owner, things)
-        used, row = np.unique(self.owners.row[pair], return_inverse=True)
-        return self._of(self.metric, len(things), self._scipy()[used], row, owner)
+        return self.of(self.vectors.taken(things), self.metric, scaled=True)
 
     @property
     def vectors(self) -> Vectors:

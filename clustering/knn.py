@@ -15,9 +15,10 @@ from .dense_search import Scanner, faiss_scanner
 from .index import Index
 from .kernels import in_parallel
 from .progress import Progress, silent
-from .search import Lists, check_metric
+from .search import Lists
 from .sparse_search import alike_together
 from .vectors import (
+    METRICS,
     Csr,
     Metric,
     Vectors,
@@ -108,8 +109,10 @@ def nearest(
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
     """
-    check_metric(metric)
-    _check_wanted(k, self_ids, queries.n)
+    if k < 0:
+        raise ValueError(f"k={k} must not be negative")
+    if self_ids is not None and np.shape(self_ids) != (queries.n,):
+        raise ValueError(f"self_ids has shape {np.shape(self_ids)}; give one id for each of the {queries.n} queries")
     index = corpus if isinstance(corpus, Index) else Index.of(corpus, metric)
     _check(queries, index, metric)
 
@@ -152,8 +155,16 @@ def pair_dissimilarity(
     It is the same as in `nearest`, and infinity for a thing without vectors. Raise ValueError as `nearest` does, and if
     ``query`` and ``thing`` differ in length or hold an id that is out of range.
     """
-    check_metric(metric)
-    query, thing = checked_pairs(query, thing, queries.n, corpus.n)
+    query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
+    if query.shape != thing.shape or query.ndim != 1:
+        raise ValueError(
+            f"query has shape {query.shape} and thing has shape {thing.shape}; give two lists of the same length"
+        )
+    for name, index, n in (("query", query, queries.n), ("thing", thing, corpus.n)):
+        if len(index) and index.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be integers, not {index.dtype}")
+        if len(index) and not 0 <= index.min() <= index.max() < n:
+            raise ValueError(f"{name} must lie in 0 .. {n - 1}, not {index.min()} .. {index.max()}")
     if isinstance(corpus, Vectors):
         used, thing = np.unique(thing, return_inverse=True)
         corpus = Index.of(corpus.taken(used), metric)
@@ -171,21 +182,6 @@ def pair_dissimilarity(
     best = np.full(len(query), np.inf, np.float32)
     np.minimum.at(best, pair, dissimilarities(product, offset_of(metric)))
     return best
-
-
-def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tuple[Ids, Ids]:
-    """Return two lists of ids as arrays; raise ValueError if lengths differ, or an id is no integer or out of range."""
-    query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
-    if query.shape != thing.shape or query.ndim != 1:
-        raise ValueError(
-            f"query has shape {query.shape} and thing has shape {thing.shape}; give two lists of the same length"
-        )
-    for name, index, n in (("query", query, n_queries), ("thing", thing, n_things)):
-        if len(index) and index.dtype.kind not in "iu":
-            raise ValueError(f"{name} must be integers, not {index.dtype}")
-        if len(index) and not 0 <= index.min() <= index.max() < n:
-            raise ValueError(f"{name} must lie in 0 .. {n - 1}, not {index.min()} .. {index.max()}")
-    return query, thing
 
 
 def lists_of(
@@ -234,14 +230,6 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
     return ids[~is_self].reshape(shape), dissimilarity[~is_self].reshape(shape)
 
 
-def _check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
-    """Raise ValueError for a negative ``k``, or if ``self_ids`` does not have one id for each query."""
-    if k < 0:
-        raise ValueError(f"k={k} must not be negative")
-    if self_ids is not None and np.shape(self_ids) != (n_queries,):
-        raise ValueError(f"self_ids has shape {np.shape(self_ids)}; give one id for each of the {n_queries} queries")
-
-
 def check_products(matrix: Any, longest: float, metric: Metric) -> None:
     """Raise ValueError if an inner product with vectors of length ``longest`` may exceed float32."""
     if metric == "dot" and (largest := lengths(matrix).max(initial=0) * longest) > np.finfo(np.float32).max / 2:
@@ -249,6 +237,8 @@ def check_products(matrix: Any, longest: float, metric: Metric) -> None:
 
 
 def _check(queries: Vectors, corpus: Index, metric: Metric) -> None:
+    if metric not in METRICS:
+        raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
     if metric != corpus.metric:
         raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make one per metric")
     if sp.issparse(queries.matrix) != corpus.is_sparse:

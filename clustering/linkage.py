@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights
-from .forest import EntityEdges, Forest, no_entity_edges, unreached
+from .forest import EntityEdges, Forest, no_entity_edges, surviving_edges, unreached
 from .graph import Graph
 from .kernels import kernel
 from .ordering import by_weight
-from .pruning import surviving_edges
 from .spanning import spanning_forest
 from .union_find import top
 

@@ -18,8 +18,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids
-from .forest import Forest, unreached
+from .arrays import Bools, Edges, Ids, concatenated
+from .forest import EntityEdges, Forest, unreached
 from .kernels import kernel
 from .ordering import by_weight, pivot
 
@@ -28,9 +28,12 @@ _SHARE = 16
 """The edges are read again if more wait than one for this many edges read; each edge is forgotten once at most."""
 
 
-def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
-    """Return the forest of minimax paths over the edges that can matter, which come from `with_entity_edges`."""
+def minimax_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
+    """Return the forest of minimax paths over the entity edges and the edges between mentions that can matter."""
+    n_mentions = len(entity_edges.entity)
     forest, reached = unreached(n_mentions, edges.source, edges.weight), np.zeros(n_mentions, np.bool_)
+    linked = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
+    edges = concatenated([edges, Edges(entity_edges.entity[linked], linked, entity_edges.weight[linked])])
     entrances = np.flatnonzero(edges.source < 0)
     if len(entrances) == 0:
         return forest

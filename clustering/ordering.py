@@ -24,7 +24,7 @@ def by_weight(edges: Edges) -> Edges:
         return edges.take(np.lexsort((edges.target, edges.source, edges.weight)))
     keys = np.empty(len(edges.weight), np.int64)
     _keys(edges, keys)
-    keys = _sorted(keys, np.empty_like(keys))
+    keys.sort()
     ordered = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
     in_parallel(partial(_move, edges, keys, ordered), range(0, len(keys), _CHUNK))
     for begin, end in _sort_runs(keys, ordered):
@@ -53,26 +53,6 @@ def _keys(edges: Edges, keys: Ids) -> None:
         if high < 0:
             high ^= 0x7FFFFFFF
         keys[i] = ((high + 2**31) << 32) | i
-
-
-@kernel
-def _sorted(keys: Ids, spare: Ids) -> Ids:
-    """Sort by the upper half of each key, keeping the order of equal ones; both arrays are overwritten.
-
-    Counting sort by 11 bits at a time, from the lowest (radix sort); the sign bit makes the last 10 bits 11.
-    """
-    for shift in (32, 43, 54):
-        place = np.zeros(2049, np.int64)
-        for key in keys:
-            place[((key >> shift) & 2047) + 1] += 1
-        for digit in range(2048):
-            place[digit + 1] += place[digit]
-        for key in keys:
-            digit = (key >> shift) & 2047
-            spare[place[digit]] = key
-            place[digit] += 1
-        keys, spare = spare, keys
-    return keys
 
 
 @kernel

@@ -9,13 +9,12 @@ from .arborescence import arborescence_forest
 from .arrays import Bools, Edges, Ids, Threshold, Weights, concatenated
 from .average import average_tree
 from .decisions import DECIDED, Decisions, ends_of, keep_apart
-from .forest import Forest, hang_on_entities, lightest_entity_edges, with_entity_edges
+from .forest import Forest, hang_on_entities, lightest_entity_edges, surviving_edges
 from .graph import Graph, limits
 from .kernels import kernel
 from .linkage import MergeTree, merge_tree, undirected_forest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .minimax import minimax_forest
-from .pruning import surviving_edges
 from .union_find import label_components
 
 _NONE: Ids = np.empty(0, np.int64)  # unlike a slice, it takes no view, which would keep all edges in memory
@@ -160,7 +159,7 @@ def partition(
     forest, nil = _forest(graph, method, limits(graph, threshold))
     if nil_linkage == "single":
         return _describe(graph, forest, nil)
-    nil, tree = _average(graph, _among_nil(forest.is_reached, _mention_edges(graph)), nil_threshold)
+    nil, tree = _average(graph, _among_nil(forest.is_reached, graph.edges_by_mention), nil_threshold)
     return _describe(graph, forest, nil, tree)
 
 
@@ -176,18 +175,12 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
         forest, nil = undirected_forest(entity_edges, edges)
         return forest, nil.take(np.lexsort((nil.source, nil.target)))
     if method == "minimax":
-        edges = with_entity_edges(entity_edges, edges)
-        forest = minimax_forest(graph.n_mentions, edges)
+        forest = minimax_forest(entity_edges, edges)
     elif method == "arborescence" and entity_edges.entity.any():
         forest = arborescence_forest(entity_edges, edges)
     else:
         forest = hang_on_entities(entity_edges)
     return forest, _among_nil(forest.is_reached, edges)
-
-
-def _mention_edges(graph: Graph) -> Edges:
-    """Return all edges with mentions numbered from 0, so that entities are negative."""
-    return Edges(graph.source - graph.n_entities, graph.target - graph.n_entities, graph.weight)
 
 
 def _among_nil(is_reached: Bools, edges: Edges) -> Edges:
@@ -220,7 +213,7 @@ def _obey(
     extended, forest = _decided_forest(graph, decisions, method, (entity_limit, mention_limit))
     root, follows = ends_of(forest.parent), _last_decided(forest)
     is_reached = root < -1  # the last root, -1, is that of all entities outside the knowledge base
-    edges = concatenated([_mention_edges(graph), decisions.same_edges(graph)])
+    edges = concatenated([graph.edges_by_mention, decisions.same_edges(graph)])
     if nil_linkage == "single":
         edges = edges.take((edges.weight <= mention_limit) & (edges.source != edges.target))
     nil, tree = _among_nil(is_reached, edges), None

@@ -12,13 +12,7 @@ import numpy as np
 
 from .arrays import Floats, Ids
 from .kernels import kernel
-from .vectors import METRICS, dissimilarity, dot
-
-
-def check_metric(metric: str) -> None:
-    """Raise ValueError for an unknown metric."""
-    if metric not in METRICS:
-        raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
+from .vectors import dissimilarity, dot
 
 
 class Lists(NamedTuple):

@@ -41,8 +41,16 @@ class Vectors:
         for float32; the message names such rows.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
-        order, owners, n_things = _by_owner(len(place), owner, n)
-        return cls(rows, place[order].astype(np.int32), owners, n_things)
+        owners = np.arange(len(place)) if owner is None else np.asarray(owner)
+        if owners.shape != place.shape:
+            raise ValueError(f"owner has shape {owners.shape}; give one owner for each of the {len(place)} vectors")
+        if owners.size and owners.dtype.kind not in "iu":
+            raise ValueError(f"owners must be integers, not {owners.dtype}")
+        n_things = n if n is not None else int(owners.max(initial=-1)) + 1
+        if len(owners) and not 0 <= owners.min() <= owners.max() < n_things:
+            raise ValueError(f"owners must lie in 0 .. {n_things - 1}, not {owners.min()} .. {owners.max()}")
+        order = np.argsort(owners, kind="stable")
+        return cls(rows, place[order].astype(np.int32), owners[order].astype(np.int32), n_things)
 
     def taken(self, things: Ids) -> Self:
         """Return only these things with their vectors, renumbered in this order."""
@@ -55,20 +63,6 @@ class Vectors:
     def normalized(self) -> Self:
         """Return a copy with vectors of length 1; a zero vector is kept, so that its cosine with any other is 0."""
         return type(self)(unit(self.matrix), self.row, self.owner, self.n)
-
-
-def _by_owner(n_rows: int, owner: npt.ArrayLike | None, n: int | None) -> tuple[Ids, Ids, int]:
-    """Return rows in the order of their owners, these owners, and the number of things; see `Vectors.of`."""
-    owners = np.arange(n_rows) if owner is None else np.asarray(owner)
-    if owners.shape != (n_rows,):
-        raise ValueError(f"owner has shape {owners.shape}; give one owner for each of the {n_rows} vectors")
-    if owners.size and owners.dtype.kind not in "iu":
-        raise ValueError(f"owners must be integers, not {owners.dtype}")
-    n_things = n if n is not None else int(owners.max(initial=-1)) + 1
-    if len(owners) and not 0 <= owners.min() <= owners.max() < n_things:
-        raise ValueError(f"owners must lie in 0 .. {n_things - 1}, not {owners.min()} .. {owners.max()}")
-    order = np.argsort(owners, kind="stable")
-    return order, owners[order].astype(np.int32), n_things
 
 
 def unit(matrix: Matrix) -> Matrix:

@@ -17,9 +17,8 @@ from arbo.edges.model import EdgeModel
 from arbo.linking import tables
 from arbo.linking.confidence import Confidence
 from arbo.linking.description import describe
-from clustering import Graph, graph, partition, pruning
-from clustering.forest import no_entity_edges
-from clustering.pruning import surviving_edges
+from clustering import Graph, forest, graph, partition
+from clustering.forest import no_entity_edges, surviving_edges
 
 TABLES = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table", "correction_table")
 
@@ -91,5 +90,5 @@ def test_graphs_are_made_in_slices(size: int, monkeypatch: pytest.MonkeyPatch) -
 
     expected = made()
     monkeypatch.setattr(graph, "_ROWS", size)
-    monkeypatch.setattr(pruning, "_CHUNK", size)
+    monkeypatch.setattr(forest, "_CHUNK", size)
     assert made() == expected
