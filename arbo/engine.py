@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
     from clustering.average import SAME
-    from clustering.bridges import bridges
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from clustering.index import Index, is_below, is_start
     from clustering.kernels import in_parallel, kernel
     from clustering.knn import Limit, Neighbors, Searchable, lists_of, merged, nearest, pair_dissimilarity
+    from clustering.linkage import bridges
     from clustering.methods import Method, Metric, NilLinkage
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Csr, Vectors, csr, offset_of

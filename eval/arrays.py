@@ -35,26 +35,16 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> IntArray:
     array = np.asarray(labels)
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}; give one label per item")
+    if array.dtype.kind not in "biufcmM":
+        return _encode_hashables(array.tolist(), name)
     if array.dtype.kind in "biu":
-        return _encode_integers(array)
-    if array.dtype.kind in "fcmM":
-        missing = np.flatnonzero(array != array)
-        if len(missing):
-            raise _missing(name, missing)
-        return _encode_sorted(array)
-    return _encode_hashables(array.tolist(), name)
-
-
-def _encode_integers(array: npt.NDArray[Any]) -> IntArray:
-    low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
-    if high - low > 4 * len(array) + 1024 or high >= 2**63:
-        return _encode_sorted(array)
-    offset = array.astype(np.int64) - low
-    codes: IntArray = (np.cumsum(np.bincount(offset) > 0) - 1)[offset]
-    return codes
-
-
-def _encode_sorted(array: npt.NDArray[Any]) -> IntArray:
+        low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+        if high - low <= 4 * len(array) + 1024 and high < 2**63:
+            offset = array.astype(np.int64) - low
+            codes: IntArray = (np.cumsum(np.bincount(offset) > 0) - 1)[offset]
+            return codes
+    elif len(missing := np.flatnonzero(array != array)):
+        raise _missing(name, missing)
     return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)
 
 

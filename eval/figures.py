@@ -105,7 +105,11 @@ class Summed(Brief, Figure):
             i, j = np.argwhere(~np.isfinite(counts))[0]
             raise ValueError(f"counts[{i}, {j}] is {counts[i, j]}; counts must be finite")
         if self.ratio is proportion:
-            _check_parts(counts)
+            above = np.flatnonzero(counts[:, 0] > counts[:, 1] * (1 + 1e-9))  # sums of fractions are rounded
+            if len(above):
+                i = int(above[0])
+                wrong = f"counts[{i}] has the numerator {counts[i, 0]:g} and the smaller denominator {counts[i, 1]:g}"
+                raise ValueError(f"{wrong}; give each numerator before its denominator")
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "score", float(self.ratio(counts.sum(axis=0))))
 
@@ -138,14 +142,6 @@ class Summed(Brief, Figure):
         too_few = ", too few for p < 0.05" if is_exact and 2 / 2**n >= 0.05 else ""
         documents = f"{n:,} document{'s' * (n != 1)}"
         return Method(f"{how.n_resamples:,} bootstrap samples of {documents}", f"{exchanges} of {documents}{too_few}")
-
-
-def _check_parts(counts: FloatArray) -> None:
-    is_above = counts[:, 0] > counts[:, 1] * (1 + 1e-9)  # sums of fractions are rounded
-    if is_above.any():
-        i = int(np.argmax(is_above))
-        wrong = f"counts[{i}] has the numerator {counts[i, 0]:g} and the smaller denominator {counts[i, 1]:g}"
-        raise ValueError(f"{wrong}; give each numerator before its denominator")
 
 
 def _percentiles(scores: FloatArray, level: float) -> Interval:

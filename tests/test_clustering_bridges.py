@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from clustering import Edges
-from clustering.bridges import bridges
+from clustering.linkage import bridges
 
 
 @st.composite
