@@ -37,14 +37,13 @@ from .documents import (
     coreference_by_document,
     read_clusters,
 )
-from .figures import Figure, Summed
+from .figures import Comparison, Figure, Interval, Resampling, Summed
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
 from .nil import BestThreshold, NilScores, ThresholdCurve, nil_as_class, nil_curve, nil_scores, threshold_curve
 from .ratio import f_measure, proportion
 from .report import Report
 from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
-from .uncertainty import Comparison, Interval, Resampling
 
 # fmt: off
 __all__ = [

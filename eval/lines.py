@@ -12,9 +12,8 @@ from .arrays import FloatArray, IntArray, Labels, encode_labels
 from .clustering import adjusted_rand
 from .contingency import Contingency, n_pairs
 from .coreference import METRICS, Counts, Metric
-from .figures import Figure, OfClusters, Summed
+from .figures import Figure, OfClusters, Ratio, Resampling, Summed, half_samples
 from .ratio import divide, f_measure, nan_to_zero, proportion
-from .uncertainty import Ratio, Resampling, half_samples
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,8 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     if isinstance(documents, Mapping):
         kind = type(documents).__name__
         raise TypeError(f"documents is of type {kind}; give a list of counts per document, [counts] for one document")
-
-    width = {metric: 8 if metric == "blanc" else 4 for metric in METRICS}
     rows = {metric: np.array([document[metric] for document in documents], np.float64) for metric in METRICS}
-    return _lines({metric: rows[metric].reshape(-1, width[metric]) for metric in METRICS})
+    return _lines({metric: of.reshape(-1, 8 if metric == "blanc" else 4) for metric, of in rows.items()})
 
 
 def _lines(counts: Mapping[Metric, FloatArray]) -> list[Line]:

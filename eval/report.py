@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
 
-from .figures import Figure, Method
+from .figures import Comparison, Figure, Interval, Method, Resampling
 from .lines import Line
 from .table import Cell, Table
-from .uncertainty import Comparison, Interval, Resampling
 
 PathLike: TypeAlias = str | os.PathLike[str]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from test_eval_cuts import by_label
 
-import eval.uncertainty as uncertainty
+import eval.figures as figures
 from eval import (
     Line,
     Resampling,
@@ -22,8 +22,8 @@ from eval import (
     proportion,
     scores_from_counts,
 )
+from eval.figures import approximate_randomisation, bootstrap, half_sample_deviations, half_samples
 from eval.ratio import f1, ratio
-from eval.uncertainty import approximate_randomisation, bootstrap, half_sample_deviations, half_samples
 
 HOW = Resampling()
 FEW = Resampling(n_resamples=200, n_permutations=300, n_half_samples=100)
@@ -95,7 +95,7 @@ def test_the_size_of_a_block_does_not_show(monkeypatch, n_documents):
     rng = np.random.default_rng(2)
     one, other = (Summed(shares(n_documents, rng), proportion) for _ in range(2))
     whole = one.interval(HOW), one.against(other, HOW)
-    monkeypatch.setattr(uncertainty, "_BLOCK", 3 * n_documents + 1)
+    monkeypatch.setattr(figures, "_BLOCK", 3 * n_documents + 1)
     assert (one.interval(HOW), one.against(other, HOW)) == whole
 
 
