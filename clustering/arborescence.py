@@ -13,7 +13,6 @@ smaller ones are added to the largest. Heaps are arrays, and only nodes on the p
 sorted, so that the heap holds mentions rather than edges. O((edges + mentions log mentions) log mentions) time.
 """
 
-from heapq import heapify, heappop
 from typing import NamedTuple
 
 import numpy as np
@@ -22,19 +21,16 @@ import numpy.typing as npt
 from .arrays import Edges, Ids, Weights, id_dtype
 from .forest import EntityEdges, Forest, lighter_entity_edge, unreached
 from .kernels import kernel
+from .ordering import sort_run
 from .union_find import find, join, singletons
 
 States = npt.NDArray[np.uint8]
 _NEW, _ON_PATH, _REACHED, _UNREACHABLE = 0, 1, 2, 3
 _NONE = _FROM_ENTITY = -1
-_SHORT = 16
 
 
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
-    """Return the forest, rooted at entities, whose weights in descending order are lexicographically smallest.
-
-    ``edges`` are those between mentions that `clustering.forest.surviving_edges` selects.
-    """
+    """Return the forest, rooted at entities, whose weights in descending order are lexicographically smallest."""
     start: Ids = np.zeros(len(entity_edges.entity) + 1, id_dtype(len(edges.source)))
     lists = _Lists(start, np.empty_like(edges.source), np.empty_like(edges.weight))
     _list_by_target(edges, lists)
@@ -66,26 +62,8 @@ def _list_by_target(edges: Edges, lists: _Lists) -> None:
     for v in range(len(start) - 1):
         start[v] = start[v + 1]
     start[-1] = len(edges.target)
-    for v in range(len(start) - 1):
-        _sort(lists, start[v], start[v + 1])
-
-
-@kernel
-def _sort(lists: _Lists, begin: int, end: int) -> None:
-    """Sort a list by (weight, source), without recursion."""
-    source, weight = lists.source, lists.weight
-    if end - begin > _SHORT:
-        heap = [(weight[i], source[i]) for i in range(begin, end)]
-        heapify(heap)
-        for i in range(begin, end):
-            weight[i], source[i] = heappop(heap)
-        return
-    for i in range(begin + 1, end):
-        w, u, hole = weight[i], source[i], i
-        while hole > begin and (w < weight[hole - 1] or (w == weight[hole - 1] and u < source[hole - 1])):
-            weight[hole], source[hole] = weight[hole - 1], source[hole - 1]
-            hole -= 1
-        weight[hole], source[hole] = w, u
+    for v in range(len(start) - 1):  # the targets of a list are equal, so that the sources can stand for them
+        sort_run(lists.weight, lists.source, lists.source, start[v], start[v + 1])
 
 
 class _Current(NamedTuple):

@@ -27,10 +27,7 @@ class EntityEdges(NamedTuple):
 
 
 def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> EntityEdges:
-    """Return the lightest entity edge of each mention, not heavier than ``limit``.
-
-    If not ``directed``, edges from mentions to entities count too.
-    """
+    """Return the lightest entity edge of each mention up to ``limit``; if not ``directed``, in either direction."""
     lightest = no_entity_edges(graph)
     _find(graph.edges, graph.n_entities, limit, directed, lightest)
     return lightest

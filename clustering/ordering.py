@@ -74,13 +74,13 @@ def _sort_runs(keys: Ids, ordered: Edges) -> list[tuple[int, int]]:
             if i - begin >= _LONG:
                 long_runs.append((begin, i + 1))
             elif i > begin:
-                _sort_run(ordered.weight, ordered.source, ordered.target, begin, i + 1)
+                sort_run(ordered.weight, ordered.source, ordered.target, begin, i + 1)
             begin = i + 1
     return long_runs
 
 
 @kernel
-def _sort_run(weight: Weights, source: Ids, target: Ids, begin: int, end: int) -> None:
+def sort_run(weight: Weights, source: Ids, target: Ids, begin: int, end: int) -> None:
     """Sort a run of edges by (weight, source, target), without recursion."""
     if end - begin > _SHORT:
         heap = [(weight[i], source[i], target[i], i) for i in range(begin, end)]

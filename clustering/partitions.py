@@ -232,10 +232,7 @@ def _obey(
 def _decided_forest(
     graph: Graph, decisions: Decisions, method: Method, limits: tuple[float, float]
 ) -> tuple[Graph, Forest]:
-    """Return the graph to which decisions are applied, and its forest, in which no mention hangs on a wrong entity.
-
-    Mentions that do are isolated, and the forest is made again.
-    """
+    """Return the graph to which decisions are applied, and its forest, in which no mention hangs on a wrong entity."""
     isolated = np.zeros(graph.n_mentions, np.bool_)
     wrong, entity = decisions.wrong_ones().T
     while True:

@@ -72,10 +72,7 @@ def refuses(ids: Ids, dissimilarity: Floats, thing: int, value: np.float32) -> b
 
 @kernel
 def offer(ids: Ids, dissimilarity: Floats, thing: int, value: np.float32, several: bool) -> None:
-    """Insert a thing into a list if it is near enough.
-
-    With ``several``, a thing may be offered more than once; the nearest offer counts.
-    """
+    """Insert a thing into a list if it is near enough; with ``several``, the nearest of its offers counts."""
     if refuses(ids, dissimilarity, thing, value):
         return
     place = len(ids) - 1
