@@ -38,11 +38,9 @@ from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.encoded_kb import EncodedKb
-from arbo.retrieval.function_reranker import reranker_of
 from arbo.retrieval.groups import SearchAll, first_alike, groups_of_mentions, search_all
-from arbo.retrieval.reranking import Reranker, Score, reranked
+from arbo.retrieval.reranking import Reranker, ScoreMemory, reranked, reranker_of
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
-from arbo.retrieval.score_memory import ScoreMemory
 from arbo.retrieval.spelling import spelled
 
 if TYPE_CHECKING:
@@ -68,8 +66,7 @@ class Linker:
             on a terminal and in a notebook, and ``arbo.progress.quiet`` shows none.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
-            function of mentions and their candidates, see `arbo.retrieval.function_reranker`. If it is None, and in
-            `discover`, the encoder's scores are used.
+            function of mentions and their candidates. If it is None, and in `discover`, the encoder's scores are used.
         edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
         search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
@@ -350,7 +347,7 @@ class Linker:
             gap = self._gap(nearest, memory)
             if gap is not None:
                 nearest = replace(nearest, threshold=(threshold_for(gap), nearest.threshold[1]))
-            weighed = self._weighed(nearest, config.k, scores.score if scores else None)
+            weighed = self._weighed(nearest, config.k, scores)
         with clock("partition"):
             decided = decisions = None
             if edited.lines:
@@ -440,12 +437,12 @@ class Linker:
         names = [name for name, kind in columns_named(self.config.evidence) if kind != "source"]
         return list(zip(groups, *cells_of(inputs, names, check=False).values(), strict=True))
 
-    def _weighed(self, nearest: Retrieval, k: int, score: Score | None = None) -> Retrieval:
+    def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
         if self.edges is not None:
             learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k)
             return learnt
         if self._reranker is None or self.kb is None:
             return nearest
-        how: Any = {"skip_margin": self.config.skip_margin, "announce": self.announce, "score": score}
-        return reranked(nearest, self._reranker, self.kb, **how)
+        memory = scores or ScoreMemory(self._reranker)
+        return reranked(nearest, memory, self.kb, skip_margin=self.config.skip_margin, announce=self.announce)

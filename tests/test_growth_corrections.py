@@ -16,7 +16,7 @@ from test_corrections import states
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
-from arbo.retrieval.score_memory import known_scores
+from arbo.retrieval.reranking import known_scores
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
 TEXT = "The marsh fever of kelp blight patients."

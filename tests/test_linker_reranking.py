@@ -22,7 +22,7 @@ from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
 from arbo.progress import quiet
 from arbo.retrieval.candidates import is_gold
-from arbo.retrieval.reranking import rerank, reranked
+from arbo.retrieval.reranking import ScoreMemory, rerank, reranked
 
 
 def test_thresholds_are_of_those_who_make_the_edges() -> None:
@@ -98,7 +98,7 @@ def test_the_score_of_an_entity_that_is_no_candidate_is_zero() -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=2))
     first = linker.retrieve(arbo.Corpus.of(documents), k=1, discover=False)
-    second = reranked(first, indifferent(), kb, skip_margin=None, announce=quiet)
+    second = reranked(first, ScoreMemory(indifferent()), kb, skip_margin=None, announce=quiet)
     nearest, neither = second.entities.ids[:, 0], np.full(len(documents.mentions), -1, np.int32)
     assert set(second.similarity(second.dissimilarity_to(nearest)).tolist()) == {0.5}
     assert set(second.dissimilarity_to(neither).tolist()) == {np.inf}

@@ -20,9 +20,8 @@ from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.candidates import is_gold, margins, with_gold
-from arbo.retrieval.function_reranker import FunctionReranker
-from arbo.retrieval.reranking import rerank
-from arbo.retrieval.score_memory import PairScores, ScoreMemory
+from arbo.retrieval.reranking import FunctionReranker, ScoreMemory, rerank
+from arbo.retrieval.retrieval import PairScores
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 

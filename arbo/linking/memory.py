@@ -4,7 +4,7 @@ The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base; ``vectors`` and
 ``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; and
 ``kb.*``, hashes of the entities of the knowledge base. Further arrays are those of `arbo.corrections.edits`,
-`arbo.retrieval.score_memory` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
+`arbo.retrieval.reranking` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
 
 The n-grams of a run stay those that it was fitted to, so that growing it equals its refit. A run whose knowledge base
 was exchanged for another release therefore differs from a new one in the weights of n-grams; the drift says when a new
@@ -42,9 +42,8 @@ from arbo.results.run import Run, rows_in
 from arbo.retrieval.encoded_kb import EncodedKb
 from arbo.retrieval.groups import SearchAll
 from arbo.retrieval.growth import EarlierSearch
-from arbo.retrieval.reranking import Reranker
+from arbo.retrieval.reranking import Reranker, ScoreMemory, known_scores
 from arbo.retrieval.retrieval import Mentions, Retrieval
-from arbo.retrieval.score_memory import ScoreMemory, known_scores
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

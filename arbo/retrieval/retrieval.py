@@ -40,7 +40,7 @@ class Mentions(NamedTuple):
     find: Find | None = None
     """Searches their neighbours if some are known."""
     known: PairScores | None = None
-    """Known scores of a reranker, see `arbo.retrieval.score_memory`."""
+    """Known scores of a reranker, see `arbo.retrieval.reranking`."""
 
     @classmethod
     def of(cls, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Self:
