@@ -192,7 +192,7 @@ def test_a_run_whose_graph_is_lost_says_so(result: arbo.Result, tmp_path: Path) 
     result.save(tmp_path / "run", texts=False)
     told = Payload(arbo.Result.load(tmp_path / "run"), "bare").overview
     assert (told["no_cuts"], told["texts"]) == (None, False)  # the graph has no texts
-    assert "does not keep its graph" in str(cuts_of(replace(result, arrays=None)))
+    assert "does not keep its graph" in str(cuts_of(replace(result, arrays=dict)))
 
 
 def test_discovery_alone_has_a_page() -> None:

@@ -161,7 +161,7 @@ def test_a_cluster_is_a_tree(opened: Browser, result: arbo.Result) -> None:
 
 
 def test_without_lists_a_new_entity_has_no_tree(browser: Browser, result: arbo.Result, tmp_path: Path) -> None:
-    report(replace(result, arrays=None), tmp_path / "page.html", texts=False)
+    report(replace(result, arrays=dict), tmp_path / "page.html", texts=False)
     browser.open(tmp_path / "page.html", "#/threshold")
     assert "does not keep its graph" in browser.text()
     told = ask(browser, "cluster", result.discovered[0].id)

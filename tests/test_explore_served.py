@@ -64,7 +64,7 @@ def test_the_server_has_the_blocks_of_the_file(served: Served, result: arbo.Resu
 
 
 def test_a_run_without_texts_or_graph_is_served(served: Served, result: arbo.Result) -> None:
-    client = served(of=replace(result, arrays=None), texts=False)
+    client = served(of=replace(result, arrays=dict), texts=False)
     assert client.get("/api/texts?row=4").json() == []
     overview = client.get("/api/overview").json()
     assert (overview["texts"], client.get("/api/cuts").status_code) == (False, 400)

@@ -15,7 +15,7 @@ import pytest
 import arbo
 from arbo.linking.chaining import describe_giants
 from arbo.linking.tables import MentionNames
-from arbo.results.giants import Giant
+from arbo.results.result import Giant
 from clustering import Graph, MergeTree, Partition, merge_tree, partition
 
 

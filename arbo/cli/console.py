@@ -163,7 +163,7 @@ def print_discovered(result: arbo.Result, n: int) -> None:
 
 def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
     """Print a view of a run as a table, or as tab-separated lines for other programs."""
-    from arbo.results.rows import cell
+    from arbo.results.run import cell
 
     rows = view.to_pylist()
     if not as_table:

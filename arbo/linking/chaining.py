@@ -4,7 +4,7 @@ NIL mentions are clustered by single linkage, which is prone to chaining: one wr
 A giant shows that the mention threshold is too high for the encoder. The cluster of a frequent entity is large too, but
 has few names. In CRAFT, whose types have 4,213 to 14,036 mentions, "mice" makes up 46 % of the mentions of its type,
 and "gene" and "genes" 26 % of theirs; no correct cluster has more than five effective names (see
-`arbo.results.giants`).
+`arbo.results.result.Giant`).
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _NAMES = 10
 def describe_giants(
     names: MentionNames, clusters: Partition, cluster_ids: tuple[pa.Array, Ids]
 ) -> list[dict[str, Any]]:
-    """Return the giants of a partition, ready for JSON, the largest first; see `arbo.results.giants` for their values.
+    """Return the giants of a partition, ready for JSON, the largest first; for their values see `Giant`.
 
     ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them.
     """

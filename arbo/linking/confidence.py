@@ -15,7 +15,7 @@ import scipy  # its modules are imported when they are used
 from arbo.data.gold import Bools, Ints
 from arbo.engine import Ids
 from arbo.files import json_ready
-from arbo.results.rows import table_of
+from arbo.results.run import table_of
 from arbo.retrieval.retrieval import Retrieval
 from arbo.settings import Finite, Settings
 

@@ -177,7 +177,7 @@ def _exchange_of(a: Run, b: Run) -> Exchange | None:
     was, now = (run.manifest["knowledge_base"] for run in (a, b))
     if was is None or now is None or was["fingerprint"] == now["fingerprint"]:
         return None
-    arrays = [{} if run.arrays is None else run.arrays() for run in (a, b)]
+    arrays = [run.arrays() for run in (a, b)]
     if not all("kb.ids" in kept_by_run for kept_by_run in arrays):
         return None
     before, after = (Keys(kept_by_run["kb.ids"], kept_by_run["kb.contents"]) for kept_by_run in arrays)

@@ -18,7 +18,7 @@ from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError
 from arbo.results.lines import cluster_lines, counts_by_document, linking_lines, nil_lines
-from arbo.results.run import Run, entities_in
+from arbo.results.run import Run
 
 _USUAL = Resampling()
 _COMPARED = {"mention_id": "mention ids", "document_id": "document ids", "gold": "gold ids or clusters"}
@@ -277,7 +277,8 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
 def gold_of(run: Run) -> tuple[Gold, pa.ChunkedArray]:
     """Return the gold annotations of a run, and the ids of gold entities, links and candidates by their number."""
     in_kb = run.mention_table["gold_entities"]
-    ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
+    every = pc.list_flatten(in_kb), run.entity_table["entity_id"]
+    ids = pc.unique(pa.concat_arrays([ids.combine_chunks() for ids in every]))
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
     gold = Gold.of_ids(run.mention_table["gold"].to_pylist(), run.gold_labels, in_kb.to_pylist(), row_of)
     return gold, pa.chunked_array([ids])

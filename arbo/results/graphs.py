@@ -46,7 +46,7 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     """Return the graph of a run and the decisions that it obeys; None if the run lacks it."""
     from arbo.engine import Decisions, Graph  # which takes a while; most verbs need no graph
 
-    arrays = {} if run.arrays is None else run.arrays()
+    arrays = run.arrays()
     if "graph.source" in arrays:
         n_entities = int(arrays["graph.entities"])
         edges, n_nodes = (arrays[name] for name in _EDGES), n_entities + run.mention_table.num_rows

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from arbo.data.corpus import Corpus
 from arbo.data.tables import blank_notes, metadata_in
+from arbo.engine import NilLinkage
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import ExportFormat, Ids
 from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table, labels_of
-from arbo.results.giants import Giant, giants_of
 from arbo.results.graphs import only_graph, pairs_of
-from arbo.results.rows import ROWS_SHOWN, table_of
-from arbo.results.run import Link, Run
+from arbo.results.run import ROWS_SHOWN, Link, Run, table_of
 from arbo.results.run_folder import CORRECTIONS, save_run
 from arbo.results.views import rows_called
 
@@ -27,6 +27,36 @@ if TYPE_CHECKING:
     from arbo.results.evaluation import Evaluation
 
 
+@dataclass(frozen=True, slots=True)
+class Giant:
+    """A discovered cluster with more than 20 mentions, more than 5 % of all mentions, and ten or more effective names.
+
+    The number of effective names is 1 divided by the chance that two random mentions of the cluster have the same name.
+    """
+
+    cluster: str
+    mentions: int
+    share: float
+    """Share of all mentions."""
+    names: int
+    """Number of distinct names of its mentions, in lower case."""
+    splits_below: float
+    """With a mention threshold just below this value (under average linkage, a NIL threshold), no part of the cluster
+    is a giant."""
+    linkage: NilLinkage
+    """How the run clustered NIL mentions."""
+
+    def __str__(self) -> str:
+        head = (
+            f"the discovered cluster {self.cluster} has {self.share:.0%} of all mentions: {self.mentions:,} under "
+            f"{self.names:,} names; the page of the run (arbo explore) shows the bridges that join its largest parts"
+        )
+        below = math.floor(self.splits_below * 1000) / 1000
+        kind = "mention" if self.linkage == "single" else "NIL"
+        tail = f"set the {kind} threshold below {below:.3f} to split it into parts of usual size"
+        return f"{head}\n{tail if below else f'no {kind} threshold splits it: its mentions have equal vectors'}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions; `Run` describes its tables and views."""
@@ -34,7 +64,8 @@ class Result(Run):
     @property
     def giants(self) -> tuple[Giant, ...]:
         """Discovered clusters that are too large, with what splits them; largest first."""
-        return giants_of(self)
+        linkage = self.manifest["config"]["nil_linkage"]
+        return tuple(Giant(**row, linkage=linkage) for row in self.manifest.get("giants", ()))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -100,8 +131,8 @@ class Result(Run):
         if not texts:
             for name, private in {"documents": {"text", "metadata"}, "mentions": {"metadata"}}.items():
                 tables[name] = tables[name].drop_columns([*private.intersection(tables[name].column_names)])
-        arrays = None if self.arrays is None else self.arrays()
-        save_run(tables, self.manifest, folder, arrays if texts or arrays is None else only_graph(arrays))
+        arrays = self.arrays()
+        save_run(tables, self.manifest, folder, only_graph(arrays) if arrays and not texts else arrays)
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
         """Write the result in another format; return the counts of items that the format could not hold.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,17 @@ from arbo.data.arrow import OnDemand, numbers, rows_among
 from arbo.data.columns import evidence_line
 from arbo.data.tables import Tables, labels_in, mentions_in
 from arbo.files import PathLike
-from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run_folder import ARRAYS, CORRECTIONS, load_arrays, load_run
 from arbo.results.schema import Cluster as Cluster, Link as Link, views_of
+
+if TYPE_CHECKING:
+    from arbo.engine import Table
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Item = TypeVar("Item", bound=Link | Cluster)
+ROWS_SHOWN = 20
 
 
 class Rows(OnDemand[Item]):
@@ -59,14 +62,14 @@ class Run:
     """The entities that are links or candidates."""
     correction_table: pa.Table | None = None
     """The corrections and what became of them; None without corrections."""
-    arrays: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = None
-    """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.memory`; None without."""
+    arrays: Callable[[], dict[str, npt.NDArray[Any]]] = dict
+    """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.memory`; {} without."""
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
         """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
-        arrays = partial(load_arrays, folder, manifest) if ARRAYS in manifest["files"] else None
+        arrays = partial(load_arrays, folder, manifest) if ARRAYS in manifest["files"] else dict
         mentions, links, clusters, documents, entities = (
             tables[name] for name in ("mentions", "links", "clusters", "documents", "entities")
         )
@@ -258,7 +261,21 @@ def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
     return np.asarray(pc.index_in(now, was.combine_chunks()).fill_null(-1).to_numpy(), np.int64)
 
 
-def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
-    """Return the distinct ids in ``more`` and of the entities that are links or candidates."""
-    linked, near = links["entity_id"].drop_null(), pc.list_flatten(links["candidates"])
-    return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
+def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> "Table":
+    """Make a table of the first 20 rows; ``total`` is the number of all rows, if ``rows`` has only some."""
+    from arbo.engine import Cell, Table
+
+    shown = rows[:ROWS_SHOWN]
+    names = tuple(shown[0]) if shown else ()
+    is_number = tuple(any(isinstance(row[name], int | float) for row in shown) for name in names)
+    more = (len(rows) if total is None else total) - len(shown)
+    cells = [tuple(Cell(cell(value)) for value in row.values()) for row in shown]
+    header = tuple(name.replace("_", " ") for name in names)
+    return Table(title, header, is_number, cells, [f"and {more:,} more"] if more else [])
+
+
+def cell(value: object) -> str:
+    """Format a value: None as nothing, a list without brackets, a float with three decimals."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -49,7 +49,7 @@ def save_run(
     tables: Mapping[str, pa.Table],
     manifest: dict[str, Any],
     folder: PathLike,
-    arrays: Mapping[str, npt.NDArray[Any]] | None = None,
+    arrays: Mapping[str, npt.NDArray[Any]],
 ) -> None:
     """Write the tables, the manifest and the arrays of a run; only an earlier run folder is replaced.
 
@@ -63,7 +63,7 @@ def save_run(
                 files = {partial / f"{name}.parquet": table for name, table in tables.items()}
                 [*pool.map(write_table, files, files.values())]
                 hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
-            if arrays is not None:
+            if arrays:
                 named: dict[str, Any] = {**arrays}
                 np.savez(partial / ARRAYS, **named)
                 hashes[ARRAYS] = sha256_of(partial / ARRAYS)

@@ -14,8 +14,8 @@ from arbo.results.schema import SCHEMA
 
 Int32s = npt.NDArray[np.int32]
 
-_LOOKED_AT = 50
-"""Number of mentions of a cluster among which examples are sought."""
+_EXAMPLES, _LOOKED_AT = 3, 50
+"""Number of texts of a cluster that are shown, and of its mentions among which they are sought."""
 
 
 def selected(run: Run, *, nil: bool = False, words: str | None = None, lowest_margin: bool = False) -> Ints:
@@ -88,15 +88,12 @@ def clusters_of(run: Run, rows: Ints) -> Ints:
     return np.flatnonzero(np.bincount(run.cluster_rows[rows]))
 
 
-def cluster_view(run: Run, chosen: Ints, *, examples: int = 3) -> pa.Table:
-    """Make a table of some clusters, one row each: the columns of the cluster table, and ``examples``.
-
-    The column ``examples`` lists the first distinct texts of the cluster's first 50 mentions, at most ``examples``.
-    """
+def cluster_view(run: Run, chosen: Ints) -> pa.Table:
+    """Make a table of some clusters: the columns of the cluster table, and ``examples``, up to three distinct texts."""
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]
     shown = []
     for row in chosen:
         of_cluster = texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist()
-        shown.append(list(dict.fromkeys(of_cluster))[:examples])
+        shown.append(list(dict.fromkeys(of_cluster))[:_EXAMPLES])
     return run.cluster_table.take(chosen).append_column("examples", pa.array(shown, pa.list_(pa.string())))
