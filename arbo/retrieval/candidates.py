@@ -53,11 +53,6 @@ class Candidates:
         """Number of places per mention."""
         return int(self.entities.shape[1])
 
-    @property
-    def origin(self) -> tuple[str, str]:
-        """Fingerprints of the documents and of the knowledge base."""
-        return self.documents, self.knowledge_base
-
     def __len__(self) -> int:
         return len(self.entities)
 
@@ -66,8 +61,16 @@ class Candidates:
 
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
-        if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
+        if other := self.other_origin(documents.fingerprint, kb.fingerprint):
             raise DataError(f"the candidates were made with {other}; make them again")
+
+    def other_origin(self, documents: str, knowledge_base: str) -> str | None:
+        """Describe, for errors, how the origin differs from these fingerprints; None if it does not."""
+        if self.documents != documents:
+            return f"other documents (fingerprint {self.documents}, not {documents})"
+        if self.knowledge_base != knowledge_base:
+            return f"another knowledge base (fingerprint {self.knowledge_base}, not {knowledge_base})"
+        return None
 
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
@@ -110,14 +113,6 @@ def gaps_filled(scores: Floats) -> Floats:
     """Replace missing scores with the lowest score of the mention, or with 0 if it has no score; (mentions, k)."""
     lowest = np.where(np.isfinite(scores), scores, np.float32(np.inf)).min(axis=1, initial=np.inf, keepdims=True)
     return np.where(np.isfinite(scores), scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
-
-
-def other_origin(one: tuple[str, str], other: tuple[str, str]) -> str | None:
-    """Describe, for errors, how one `Candidates.origin` differs from another; None if they are equal."""
-    for what, first, second in zip(("other documents", "another knowledge base"), one, other, strict=True):
-        if first != second:
-            return f"{what} (fingerprint {first}, not {second})"
-    return None
 
 
 def margins(scores: Floats) -> Floats:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from arbo.engine import Bools, Ids
-from arbo.retrieval.candidates import Candidates, best_first, other_origin
+from arbo.retrieval.candidates import Candidates, best_first
 
 
 def union(*candidates: Candidates) -> Candidates:
@@ -23,7 +23,7 @@ def union(*candidates: Candidates) -> Candidates:
         raise ValueError("a union needs at least one set of candidates")
     first = candidates[0]
     for place, other in enumerate(candidates):
-        if differs := other_origin(other.origin, first.origin):
+        if differs := other.other_origin(first.documents, first.knowledge_base):
             raise ValueError(f"candidates[{place}] were made with {differs}, unlike candidates[0]; make them again")
     entities = np.concatenate([one.entities for one in candidates], axis=1)
     rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
