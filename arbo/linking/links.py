@@ -89,15 +89,13 @@ def links_of(
     ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. ``followed`` says
     which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both.
     """
-    rows = names.order.astype(np.int32)
-    mention = np.empty_like(rows)
-    mention[rows] = np.arange(len(rows), dtype=np.int32)
-    nodes = _NodeIds(names.ids, rows, known, clusters.n_entities)
+    mention = np.empty(len(names.order), np.int32)
+    mention[names.order] = np.arange(len(mention), dtype=np.int32)
+    nodes = _NodeIds(names, known, clusters.n_entities)
     scored = np.where(clusters.entity < retrieval.n_entities, clusters.entity, np.int32(-1))  # not several together
     score, probability = _scores(retrieval, scored, mention, confidence)
     columns = {
-        **_decision_columns(known, retrieval, clusters, cluster_ids, score),
-        **_path_columns(nodes, clusters),
+        **_decision_columns(nodes, retrieval, clusters, cluster_ids, score),
         **_candidate_columns(known, retrieval),
     }
     if retrieval.reasons is not None:
@@ -107,7 +105,7 @@ def links_of(
     if followed is not None:
         corrected, follows = followed
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
-        columns["follows"] = lambda mentions: nodes.of_mentions(follows[mentions])
+        columns["follows"] = lambda mentions: names.ids_of(follows[mentions])
     order = [*SCHEMA["links"]].index
     return Links(names.ids, mention, {name: columns[name] for name in sorted(columns, key=order)})
 
@@ -115,28 +113,23 @@ def links_of(
 class _NodeIds(NamedTuple):
     """The ids of the nodes of a graph: entities of the knowledge base, then mentions."""
 
-    ids: pa.Array
-    """(rows,) ids of the mentions."""
-    rows: Ids
-    """(mentions,) the row of each mention."""
+    names: MentionNames
     known: RunEntities
     n_entities: int
-
-    def of_mentions(self, mentions: Ids) -> pa.Array:
-        """Return the ids of mentions; null for -1."""
-        return self.ids.take(numbers(self.rows[mentions], missing=mentions < 0))
 
     def of(self, nodes: Ids) -> pa.Array:
         """Return the ids of nodes; null for -1."""
         is_mention = nodes >= self.n_entities
         entities = self.known.column("id", np.where(is_mention, -1, nodes))
-        return pc.coalesce(entities, self.of_mentions(np.where(is_mention, nodes - self.n_entities, -1)))
+        return pc.coalesce(entities, self.names.ids_of(np.where(is_mention, nodes - self.n_entities, -1)))
 
 
 def _decision_columns(
-    known: RunEntities, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
+    nodes: _NodeIds, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
 ) -> dict[str, Column]:
     entity, near, (ids, place) = clusters.entity, retrieval.entities.dissimilarity, cluster_ids
+    n, known = clusters.n_entities, nodes.known
+    parent, weight, heaviest = clusters.parent[n:], clusters.weight[n:], clusters.bottleneck[n:]
     spelled = np.zeros(len(entity), np.bool_) if retrieval.by_spelling is None else retrieval.by_spelling
     return {
         "entity_id": lambda mentions: known.column("id", entity[mentions]),
@@ -144,17 +137,10 @@ def _decision_columns(
         "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
         "score": lambda mentions: _floats(score[mentions], ~np.isfinite(score[mentions])),
         "margin": lambda mentions: _margin(near[mentions, :2], spelled[mentions]),
-    }
-
-
-def _path_columns(nodes: _NodeIds, clusters: Partition) -> dict[str, Column]:
-    n, parent = clusters.n_entities, clusters.parent[clusters.n_entities :]
-    weight, heaviest = clusters.weight[n:], clusters.bottleneck[n:]
-    return {
         "parent": lambda mentions: nodes.of(parent[mentions]),
         "parent_is_mention": lambda mentions: numbers(parent[mentions] >= n),
         "step": lambda mentions: _floats(weight[mentions], ~np.isfinite(weight[mentions])),
-        "bottleneck": lambda mentions: _bottleneck(heaviest[mentions], clusters.entity[mentions] >= 0),
+        "bottleneck": lambda mentions: _bottleneck(heaviest[mentions], entity[mentions] >= 0),
     }
 
 
