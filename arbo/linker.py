@@ -37,8 +37,7 @@ from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.candidates import Candidates
-from arbo.retrieval.encoded_kb import EncodedKb
-from arbo.retrieval.groups import SearchAll, first_alike, groups_of_mentions, search_all
+from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Reranker, ScoreMemory, reranked, reranker_of
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 from arbo.retrieval.spelling import spelled

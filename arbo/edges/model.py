@@ -34,10 +34,11 @@ from arbo.edges.features import (
 )
 from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
-from arbo.engine import Bools, Floats, Ids, Neighbors
+from arbo.engine import Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.retrieval.candidates import best_first
+from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.settings import read_json
 
@@ -91,14 +92,21 @@ class EdgeModel:
         """Return the features that counted most for edges from nodes of the graph to mentions."""
         size = len(node), _N_REASONS
         reasons = Reasons(np.full(size, np.nan, object), np.full(size, np.nan, np.float32))
-        of_entity = node < retrieval.n_entities
+        of_entity, trees = node < retrieval.n_entities, self.entities
         source, target = node[~of_entity] - retrieval.n_entities, mention[~of_entity]
-        reasons.features[~of_entity], reasons.log_odds[~of_entity] = mention_reasons(
-            self.mentions, facts, source, target
+        swap = facts.columns["rank"][source] > facts.columns["rank"][target]
+        first, second = np.where(swap, target, source), np.where(swap, source, target)
+        reasons.features[~of_entity], reasons.log_odds[~of_entity] = largest_shares(
+            MENTION_FEATURES,
+            len(first),
+            lambda some: self.mentions.shares(mention_features(facts, first[some], second[some])),
         )
-        if kb is not None and self.entities is not None:
-            reasons.features[of_entity], reasons.log_odds[of_entity] = entity_reasons(
-                self.entities, retrieval, kb, facts, node[of_entity], mention[of_entity]
+        if kb is not None and trees is not None:
+            entity, target = node[of_entity].astype(np.int32), mention[of_entity]
+            similarity = retrieval.similarity(retrieval.dissimilarity_to(entity, target))
+            pairs = CandidatePairs(target, entity, similarity, EntityNames.of(kb, np.unique(entity)))
+            reasons.features[of_entity], reasons.log_odds[of_entity] = largest_shares(
+                ENTITY_FEATURES, len(target), lambda some: trees.shares(pairs.features(facts, some))
             )
         return reasons
 
@@ -112,17 +120,20 @@ class EdgeModel:
         if retrieval.n_entities:
             back &= facts.nameless[first] | (facts.columns["document"][first] != facts.columns["document"][second])
         source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
-        return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
+        lists = Neighbors.empty(len(facts), k)
+        fill(lists, target, source, np.concatenate([weight, weight[back]]), facts.columns["rank"][source])
+        return lists
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
         assert self.entities is not None
-        pairs = CandidatePairs.of(retrieval, kb)
-        scores = np.full(retrieval.entities.ids.shape, -np.inf, np.float32)
-        for some in blocks(len(pairs.mention)):
+        pairs, ids = CandidatePairs.of(retrieval, kb), retrieval.entities.ids
+        weight = np.empty(len(pairs.mention), np.float32)
+        for some in blocks(len(weight)):
             features = pairs.features(facts, some)
-            weight = weights_of(self.entities.scores(features), features, ENTITY_FEATURES)
-            scores[pairs.mention[some], pairs.place[some]] = -weight
-        ids, scores = best_first(retrieval.entities.ids, scores)
+            weight[some] = weights_of(self.entities.scores(features), features, ENTITY_FEATURES)
+        scores = np.full(ids.shape, -np.inf, np.float32)
+        scores[ids >= 0] = -weight
+        ids, scores = best_first(ids, scores)
         return Neighbors(ids, -scores)
 
     @property
@@ -164,11 +175,9 @@ class EdgeModel:
 
 
 class CandidatePairs(NamedTuple):
-    """Each mention with each of its candidates; the arrays have a value for each pair."""
+    """Mentions with candidates; the arrays have a value for each pair."""
 
     mention: Ids
-    place: Ids
-    """The place of the candidate in the mention's list."""
     entity: Ids
     similarity: Floats
     """Similarity by the encoder."""
@@ -176,39 +185,15 @@ class CandidatePairs(NamedTuple):
 
     @classmethod
     def of(cls, retrieval: Retrieval, kb: KnowledgeBase) -> Self:
-        """Pair the mentions with their candidates."""
+        """Pair each mention with each of its candidates, in their order."""
         mention, place = np.nonzero(retrieval.entities.ids >= 0)
         entity = retrieval.entities.ids[mention, place].astype(np.int64)
         similarity = retrieval.similarity(retrieval.entities.dissimilarity[mention, place])
-        return cls(mention, place, entity, similarity, EntityNames.of(kb, np.unique(entity)))
-
-    @classmethod
-    def linked(cls, retrieval: Retrieval, kb: KnowledgeBase, entity: Ids) -> Self:
-        """Pair each mention with one of its candidates; ``entity`` is (mentions,), with -1 for none."""
-        mention = np.flatnonzero(entity >= 0)
-        similarity = retrieval.similarity(retrieval.dissimilarity_to(entity))[mention]
-        names = EntityNames.of(kb, np.unique(entity[mention]).astype(np.int64))
-        return cls(mention, np.zeros_like(mention), entity[mention].astype(np.int64), similarity, names)
+        return cls(mention, entity, similarity, EntityNames.of(kb, np.unique(entity)))
 
     def features(self, facts: Facts, some: slice) -> Matrix:
         """Return the features of some of the pairs; (pairs, features)."""
         return entity_features(facts, self.names, self.mention[some], self.entity[some], self.similarity[some])
-
-
-def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Neighbors:
-    """Return the ``k`` lightest edges into each mention as lists, padded with -1 and infinity; (mentions, k).
-
-    Edges of equal weight are in order of the source's rank.
-    """
-    n = len(rank)
-    order = np.lexsort((rank[source], weight, target))
-    source, target, weight = source[order], target[order], weight[order]
-    place = np.arange(len(target)) - np.searchsorted(target, target)
-    is_listed: Bools = place < k
-    lists = Neighbors.empty(n, k)
-    lists.ids[target[is_listed], place[is_listed]] = source[is_listed]
-    lists.dissimilarity[target[is_listed], place[is_listed]] = weight[is_listed]
-    return lists
 
 
 def weights_of(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> Floats:
@@ -220,31 +205,6 @@ def weights_of(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> F
 def blocks(n: int) -> Iterator[slice]:
     """Yield slices that divide ``n`` pairs into blocks; only the features of one block are in memory at a time."""
     return (slice(begin, begin + _BLOCK) for begin in range(0, n, _BLOCK))
-
-
-def mention_reasons(trees: Trees, facts: Facts, source: Ids, target: Ids) -> Reasons:
-    """Return the features that counted most for edges between mentions."""
-    rank = facts.columns["rank"]
-    swap = rank[source] > rank[target]
-    first, second = np.where(swap, target, source), np.where(swap, source, target)
-    return largest_shares(
-        MENTION_FEATURES,
-        len(first),
-        lambda some: trees.shares(mention_features(facts, first[some], second[some])),
-    )
-
-
-def entity_reasons(
-    trees: Trees, retrieval: Retrieval, kb: KnowledgeBase, facts: Facts, entity: Ids, mention: Ids
-) -> Reasons:
-    """Return the features that counted most for the edges from ``entity[i]`` to ``mention[i]``."""
-    linked = np.full(len(facts), -1, np.int32)
-    linked[mention] = entity
-    pairs = CandidatePairs.linked(retrieval, kb, linked)
-    n = len(pairs.mention)
-    reasons = largest_shares(ENTITY_FEATURES, n, lambda some: trees.shares(pairs.features(facts, some)))
-    place = np.searchsorted(pairs.mention, mention)
-    return Reasons(reasons.features[place], reasons.log_odds[place])
 
 
 def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], LogOdds]) -> Reasons:

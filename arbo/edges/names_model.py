@@ -16,11 +16,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from arbo.data import KnowledgeBase
-from arbo.edges.model import LogOdds, blocks, largest_shares, lists_of, weights_of
+from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, Matrix, NameTable, differ
 from arbo.edges.pairs import distinct
 from arbo.edges.trees import Trees
 from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
+from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import Reasons, Retrieval
 
 FILE = "names.json"
@@ -125,8 +126,10 @@ class ComparedNames(NamedTuple):
 
     def lists_of(self, first: Ids, second: Ids, weight: Floats, k: int) -> Neighbors:
         """Return the ``k`` lightest edges into each name, of pairs with an edge in both directions; (names, k)."""
+        lists = Neighbors.empty(len(self.rows), k)
         source, target = np.concatenate([first, second]), np.concatenate([second, first])
-        return lists_of(source, target, np.tile(weight, 2), np.arange(len(self.rows)), k)
+        fill(lists, target, source, np.tile(weight, 2), source)
+        return lists
 
     def weighed(
         self,

@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 
 from arbo.corrections.edits import uncorrected
 from arbo.corrections.lines import Correction, continued, corrections_kept
-from arbo.data import Corpus, KnowledgeBase, names_of
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import numbers
 from arbo.data.inputs import Inputs
 from arbo.data.releases import Exchange, Keys
@@ -39,8 +39,7 @@ from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.result import Result
 from arbo.results.run import Run, rows_in
-from arbo.retrieval.encoded_kb import EncodedKb
-from arbo.retrieval.groups import SearchAll
+from arbo.retrieval.groups import EncodedKb, SearchAll
 from arbo.retrieval.growth import EarlierSearch
 from arbo.retrieval.reranking import Reranker, ScoreMemory, known_scores
 from arbo.retrieval.retrieval import Mentions, Retrieval
@@ -91,7 +90,7 @@ def kept_arrays(
             "mention_dissimilarity": lists.dissimilarity,
             "entities": candidates.ids,
             "entity_dissimilarity": candidates.dissimilarity,
-            **({} if kb is None else _key_arrays(kb)),
+            **({} if kb is None else {f"kb.{name}": hashes for name, hashes in kb.keys._asdict().items()}),
             **others,
             **({} if reranker is None else reranker.arrays()),
         }
@@ -119,7 +118,7 @@ class Memory:
     @classmethod
     def of(cls, run: Run, *, anew: bool = False) -> Self:
         """Read the arrays of a run; raise UsageError if it cannot grow."""
-        arrays = {} if run.arrays is None else run.arrays()
+        arrays = run.arrays()
         if not any(name == "vectors" or name.startswith(_FROZEN) for name in arrays):
             wrong = "the run cannot grow: it was saved without texts, or its encoder is fitted to the names"
             raise UsageError(f"{wrong}; link or discover all documents again")
@@ -192,7 +191,10 @@ class Memory:
 
     def fitted(self, encoder: Encoder) -> Encoder:
         """Return an encoder of n-grams with the state that the run keeps; another encoder has no such state."""
-        return _fitted(encoder, self.arrays)
+        state = {name.removeprefix(_FROZEN): array for name, array in self.arrays.items() if name.startswith(_FROZEN)}
+        if not (state and isinstance(encoder, NgramEncoder)):
+            return encoder
+        return replace(encoder, frequencies=Frequencies.from_arrays(state))
 
     def entities(self, entities: EncodedKb | None) -> EncodedKb | None:
         """Return the entities as the encoder of the run encodes them."""
@@ -218,13 +220,15 @@ class Memory:
         expanded = documents.of_tables(with_expansions(documents.tables, expand=expand, kb=kb))
         documents, earlier = with_rows(expanded, self.run)
         inputs, order = Inputs(documents), documents.order
-        row, entity_rows = self._rows_in_lists(earlier[order]), self._entity_rows(encoder, kb)
+        in_lists = np.full(len(self.run.mention_table) + 1, -1, np.int64)  # the row of each mention of the run
+        in_lists[numbered(self.run.mention_table)] = np.arange(len(in_lists) - 1)
+        row, entity_rows = in_lists[earlier[order]], self._entity_rows(encoder, kb)
         mentions = Mentions.of(inputs, order, encoder, announce)._replace(known=known_scores(arrays, row, entity_rows))
         vectors: Callable[[Ids], Vectors]
         near: Callable[[Ids, float], Ids] | None = None
         if isinstance(encoder, NgramEncoder):
-            vectors = partial(_ngram_vectors, encoder, mentions.inputs, announce)
-            near = partial(encoder.near, names_of(mentions.inputs))
+            own, encode_own = mentions.inputs, partial(encoder.encode_mentions, announce=announce)
+            near, vectors = partial(encoder.near, own.names), lambda rows: encode_own(own.taken(rows))
         else:
             encode = cache(partial(_kept_and_new_vectors, arrays, row, inputs, order, encoder, announce))
             mentions, vectors = mentions._replace(encode=encode), lambda rows: encode().taken(rows)
@@ -234,13 +238,6 @@ class Memory:
         entity_lists = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
         search = EarlierSearch(mention_lists, entity_lists, row, vectors, near, entity_rows, search_all)
         return mentions._replace(find=search.nearest_within)
-
-    def _rows_in_lists(self, rows: Ids) -> Ids:
-        """Return the rows of mentions in the lists of the run, given their rows in its table; -1 stays."""
-        n = len(self.run.mention_table)
-        number = np.full(n + 1, -1, np.int64)
-        number[numbered(self.run.mention_table)] = np.arange(n)
-        return number[rows]
 
     def _entity_rows(self, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
         """Return the row of each entity of the run in the present base, ascending; -1 if it must be searched again.
@@ -290,27 +287,14 @@ class Memory:
 
     def _drift(self, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> dict[str, float]:
         """Return the shares of unseen n-grams in the names of new mentions and, after an exchange, of entities."""
-        if not isinstance(encoder, NgramEncoder) or after.arrays is None:
+        fitted = self.fitted(encoder)
+        if not isinstance(fitted, NgramEncoder):
             return {}
-        fitted = _fitted(encoder, after.arrays())
-        assert isinstance(fitted, NgramEncoder)
         names = names_in(after.mention_table.take(numbers(np.flatnonzero(rows_in(self.run, after) < 0))))
         drift = {"mentions": fitted.unseen(pc.unique(names).to_pylist())}
         if kb is not None and self.fitted_to != kb.fingerprint:
             drift["entities"] = fitted.unseen(kb.names().names)
         return drift
-
-
-def _fitted(encoder: Encoder, arrays: Arrays) -> Encoder:
-    """Return an encoder of n-grams with the state in these arrays; another encoder has no such state."""
-    state = {name.removeprefix(_FROZEN): array for name, array in arrays.items() if name.startswith(_FROZEN)}
-    if not (state and isinstance(encoder, NgramEncoder)):
-        return encoder
-    return replace(encoder, frequencies=Frequencies.from_arrays(state))
-
-
-def _ngram_vectors(encoder: NgramEncoder, mentions: Any, announce: Announce, rows: Ids) -> Vectors:
-    return encoder.encode_mentions(mentions.taken(rows), announce)
 
 
 def _kept_and_new_vectors(
@@ -331,9 +315,9 @@ def _kept_and_new_vectors(
 def check_release(run: Run, kb: KnowledgeBase | None) -> None:
     """Raise UsageError if more than half of the entities of a run are gone from a knowledge base, or have changed."""
     was = run.manifest["knowledge_base"]
-    if was is None or kb is None or was["fingerprint"] == kb.fingerprint or run.arrays is None:
+    if was is None or kb is None or was["fingerprint"] == kb.fingerprint:
         return
-    if "kb.ids" not in (arrays := run.arrays()):  # of a run that cannot grow
+    if "kb.ids" not in (arrays := run.arrays()):  # such as of a run that cannot grow
         return
     counts = Exchange(Keys(arrays["kb.ids"], arrays["kb.contents"]), kb.keys).counts
     n, others = was["entities"], counts.get("gone", 0) + counts.get("changed", 0)
@@ -345,8 +329,3 @@ def check_release(run: Run, kb: KnowledgeBase | None) -> None:
             "or have changed; give that of the run (--kb) or, if the other shall take its place, `arbo add --yes` "
             "(in Python, add(..., other_kb=True))"
         )
-
-
-def _key_arrays(kb: KnowledgeBase) -> Arrays:
-    """Return the hashes of a knowledge base, as arrays that a run keeps."""
-    return {f"kb.{name}": array for name, array in kb.keys._asdict().items()}

@@ -12,11 +12,13 @@ Neighbours are searched within a group, so that no edge of the graph and no clus
 equally near neighbours does not depend on other groups.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +31,12 @@ from arbo.data.arrow import numbers
 from arbo.data.codes import codes_of
 from arbo.data.inputs import Inputs
 from arbo.data.tables import names_in
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.index import Entities, encoded, searchable
 from arbo.encoders.ngrams import NamedEntities
-from arbo.engine import Metric, Neighbors, Progress, Searchable, Vectors
+from arbo.engine import Floats, Ids, Metric, Neighbors, Progress, Searchable, Vectors
 from arbo.errors import UsageError, listed
+from arbo.progress import Announce, quiet
 from arbo.retrieval.gpu import best_scanner
 
 Rows = npt.NDArray[np.int32]
@@ -81,16 +86,8 @@ class Search(NamedTuple):
     self_ids: Rows | None
 
 
-class SearchOptions(TypedDict):
-    """The options of a search, for functions that pass them on; see `clustering.knn.nearest`."""
-
-    metric: Metric
-    progress: Progress
-    within: NotRequired[float | None]
-
-
-def search_all(searches: Iterable[Search], k: int, **options: Unpack[SearchOptions]) -> Iterator[Neighbors]:
-    """Search in this process, one after the other, and yield the lists."""
+def search_all(searches: Iterable[Search], k: int, **options: Any) -> Iterator[Neighbors]:
+    """Search in this process, one after the other, and yield the lists; for the options see `clustering.nearest`."""
     for queries, things, self_ids in searches:
         yield engine.nearest(queries, things, k, self_ids=self_ids, scanner=best_scanner(), **options)
 
@@ -140,6 +137,47 @@ def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable,
     return rows
 
 
+@dataclass(eq=False, slots=True)
+class EncodedKb:
+    """The entities of a knowledge base, which are encoded when they are first needed, and kept.
+
+    The encoder is fitted only to the entities, so that links do not depend on other documents.
+    """
+
+    kb: KnowledgeBase
+    encoder: Encoder
+    """The encoder before it is fitted."""
+    announce: Announce = quiet
+    _encoded: tuple[Encoder, Entities] | None = None
+    _grouped: dict[str | None, GroupedEntities] = field(default_factory=dict)
+
+    @property
+    def fitted(self) -> Encoder:
+        """The encoder, fitted."""
+        return self._made()[0]
+
+    def by_group(self, map_types: str | None) -> GroupedEntities:
+        """Return the entities of each group, see `rows_of_entities`."""
+        if map_types not in self._grouped:
+            self._grouped[map_types] = GroupedEntities(self._made()[1], rows_of_entities(self.kb, map_types))
+        return self._grouped[map_types]
+
+    def in_one_group(self) -> EncodedKb:
+        """Return the same entities in one group, that of mentions without a domain; they are encoded now."""
+        whole = self.by_group(None).whole
+        one = GroupedEntities(whole, {None: np.arange(whole.n, dtype=np.int32)})
+        return EncodedKb(self.kb, self.encoder, self.announce, self._encoded, {None: one})
+
+    def with_fitted(self, fitted: Encoder) -> EncodedKb:
+        """Return the same entities encoded by an encoder that is fitted already."""
+        return EncodedKb(self.kb, self.encoder, self.announce, (fitted, searchable(self.kb, fitted, self.announce)))
+
+    def _made(self) -> tuple[Encoder, Entities]:
+        if self._encoded is None:
+            self._encoded = encoded(self.kb, self.encoder, self.announce)
+        return self._encoded
+
+
 def unmapped(inputs: Inputs, map_types: str | None) -> str | None:
     """Describe the mentions without a mapped type, if there are some."""
     if map_types is None:
@@ -171,13 +209,18 @@ def type_pairs(map_types: str) -> list[tuple[str, str]]:
     return [(one, other) for one, other in pairs]
 
 
-def among_mentions(groups: Sequence[Hashable]) -> list[Group]:
+def among_mentions(groups: Sequence[Hashable], first: Ids | None = None) -> list[Group]:
     """Return the groups of two and more mentions, to compare the mentions of each group with each other.
+
+    With ``first``, (mentions,), see `first_alike`, mentions that are one with an earlier one are left out.
 
     >>> [group.things.tolist() for group in among_mentions(["lego", "yugioh", "lego"])]
     [[0, 2]]
     """
-    return [Group(rows, rows, key) for key, rows in rows_by(groups).items() if len(rows) > 1]
+    rows_of = rows_by(groups)
+    if first is not None:
+        rows_of = {key: rows[first[rows] == rows] for key, rows in rows_of.items()}
+    return [Group(rows, rows, key) for key, rows in rows_of.items() if len(rows) > 1]
 
 
 def first_alike(inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str]) -> npt.NDArray[np.int64]:
@@ -205,20 +248,6 @@ def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.asarray(codes).astype(np.int64)
 
 
-def of_first(groups: Sequence[Group], first: npt.NDArray[np.int64]) -> list[Group]:
-    """Return the groups without mentions that are one with an earlier one."""
-    rows = ((group, group.queries[first[group.queries] == group.queries]) for group in groups)
-    return [Group(some, some, group.key) for group, some in rows]
-
-
-def with_alike(lists: Neighbors, first: npt.NDArray[np.int64]) -> Neighbors:
-    """Give each mention that is one with an earlier one this as its only neighbour."""
-    more = np.flatnonzero(first != np.arange(len(first)))
-    if lists.ids.shape[1]:
-        lists.ids[more, 0], lists.dissimilarity[more, 0] = first[more], engine.SAME
-    return lists
-
-
 def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:
     """Return the groups of mentions that have entities, to compare them with the entities of the same group.
 
@@ -244,7 +273,10 @@ def nearest_within(
     things: Vectors | GroupedEntities,
     k: int,
     search_all: SearchAll = search_all,
-    **options: Unpack[SearchOptions],
+    *,
+    metric: Metric,
+    progress: Progress,
+    within: float | None = None,
 ) -> Neighbors:
     """Find the ``k`` things nearest to each query within its group; ``search_all`` makes the searches.
 
@@ -252,15 +284,15 @@ def nearest_within(
     than ``within`` are left out. Lists of fewer than ``k`` are padded with -1 and infinity.
     """
     n = things.entities.n if isinstance(things, GroupedEntities) else things.n
+    options: Any = {"metric": metric, "progress": progress, "within": within}
     if len(groups) == 1 and (len(groups[0].queries), len(groups[0].things)) == (queries.n, n):
         (lists,) = search_all([_search(groups[0], queries, things, k)], k, **options)
         return lists
     lists = Neighbors.empty(queries.n, k)
-    within = np.inf if (limit := options.get("within")) is None else limit
     most = 0 if isinstance(things, GroupedEntities) else _SMALL
     small = [group for group in groups if len(group.things) <= most]
     for begin in range(0, len(small), _TOGETHER) if most else ():
-        _compare_all(small[begin : begin + _TOGETHER], queries, lists, options["metric"], within)
+        _compare_all(small[begin : begin + _TOGETHER], queries, lists, metric, np.inf if within is None else within)
     large = [group for group in groups if len(group.things) > most]
     results = search_all((_search(group, queries, things, k) for group in large), k, **options)
     for group, (ids, lists.dissimilarity[group.queries]) in zip(large, results, strict=True):
@@ -275,12 +307,16 @@ def _compare_all(groups: Sequence[Group], queries: Vectors, lists: Neighbors, me
     query, thing = query[query != thing], thing[query != thing]
     dissimilarity = engine.pair_dissimilarity(queries, queries, query, thing, metric=metric)
     near = dissimilarity <= np.float32(within)
-    query, thing, dissimilarity = query[near], thing[near], dissimilarity[near]
-    order = np.lexsort((thing, dissimilarity, query))
-    query = query[order]
-    place = np.arange(len(query)) - np.searchsorted(query, query)
-    order, query, place = (values[place < lists.ids.shape[1]] for values in (order, query, place))
-    lists.ids[query, place], lists.dissimilarity[query, place] = thing[order], dissimilarity[order]
+    fill(lists, query[near], thing[near], dissimilarity[near], thing[near])
+
+
+def fill(lists: Neighbors, query: Ids, thing: Ids, dissimilarity: Floats, rank: Ids) -> None:
+    """Write pairs into the lists of their queries, the least dissimilar ones first, and of these the lowest rank."""
+    order = np.lexsort((rank, dissimilarity, query))
+    place = np.arange(len(query)) - np.searchsorted(query[order], query[order])
+    order, place = (values[place < lists.ids.shape[1]] for values in (order, place))
+    row = query[order]
+    lists.ids[row, place], lists.dissimilarity[row, place] = thing[order], dissimilarity[order]
 
 
 def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:

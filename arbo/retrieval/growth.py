@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from arbo.engine import FEW, SAME, Ids, Neighbors, Searchable, Vectors, merged, renumbered, updated
-from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, SearchOptions, nearest_within
+from arbo.engine import FEW, SAME, Ids, Metric, Neighbors, Progress, Searchable, Vectors, merged, renumbered, updated
+from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, nearest_within
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,16 +32,22 @@ class EarlierSearch:
     """Searches what is not known, see `arbo.retrieval.groups.search_all`."""
 
     def nearest_within(
-        self, groups: Sequence[Group], things: GroupedEntities | None, k: int, **options: Unpack[SearchOptions]
+        self,
+        groups: Sequence[Group],
+        things: GroupedEntities | None,
+        k: int,
+        *,
+        metric: Metric,
+        progress: Progress,
+        within: float | None = None,
     ) -> Neighbors:
         """Return the lists of `arbo.retrieval.groups.nearest_within`, but search only what may have changed.
 
         Without ``things``, neighbours are other mentions.
         """
-        how: dict[str, Any] = {"metric": options["metric"], "progress": options["progress"]}
+        how: Any = {"metric": metric, "progress": progress}
         if things is not None:
             return self._entities_within(groups, things, k, how)
-        within = options.get("within")
         lists = Neighbors.empty(len(self.row), k)
         known = self.mentions.of_width(k)
         row = self._still_compared(groups, known)

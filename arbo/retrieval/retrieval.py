@@ -160,16 +160,17 @@ def retrieve(
     if entities is not None:
         candidates = nearest("entities", entity_groups, entities, min(settings.candidates, entities.entities.n))
     k = min(settings.k, len(inputs) - 1)
-    among = groups.among_mentions(groups_of)
-    if settings.first is not None:
-        among = groups.of_first(among, settings.first)
+    among, first = groups.among_mentions(groups_of, settings.first), settings.first
     neighbors = nearest("mentions", among, vectors, k, settings.within)
+    if first is not None and k > 0:
+        more = np.flatnonzero(first != np.arange(len(first)))
+        neighbors.ids[more, 0], neighbors.dissimilarity[more, 0] = first[more], engine.SAME
     return Retrieval(
         inputs,
         groups_of,
         0 if entities is None else entities.entities.n,
         candidates,
-        neighbors if settings.first is None else groups.with_alike(neighbors, settings.first),
+        neighbors,
         partial(_distance, encode, entities, encoder),
         engine.offset_of(encoder.metric),
         encoder.threshold,

@@ -17,8 +17,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Bools, Floats, Ids, Weights, threshold_curve
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
-from arbo.retrieval.encoded_kb import EncodedKb
-from arbo.retrieval.groups import nearest_within, with_entities
+from arbo.retrieval.groups import EncodedKb, nearest_within, with_entities
 from arbo.spans.finding import LastMade, Proposal, Spans
 from arbo.spans.model import LabelAttention
 from arbo.text.abbreviations import expander
