@@ -25,9 +25,9 @@ from arbo.data import KnowledgeBase
 from arbo.data.codes import codes_of
 from arbo.data.columns import LEVELS, ColumnKind
 from arbo.edges.columns import Column, Levels, columns_in
+from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
-from arbo.edges.pairs import distinct
 from arbo.engine import Bools, Ids
 from arbo.retrieval.retrieval import Reasons, Retrieval
 

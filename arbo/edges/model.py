@@ -31,8 +31,8 @@ from arbo.edges.features import (
     Matrix,
     entity_features,
     mention_features,
+    mention_pairs,
 )
-from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Floats, Ids, Neighbors
 from arbo.errors import DataError

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from arbo.data import KnowledgeBase
+from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, Matrix, NameTable, differ
-from arbo.edges.pairs import distinct
 from arbo.edges.trees import Trees
 from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
 from arbo.retrieval.groups import fill

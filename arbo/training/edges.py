@@ -10,9 +10,8 @@ from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.data.learnt import learnt_from
 from arbo.edges.facts import Facts
-from arbo.edges.features import Matrix, mention_features
+from arbo.edges.features import Matrix, distinct, mention_features, mention_pairs, searched
 from arbo.edges.model import CandidatePairs, EdgeModel
-from arbo.edges.pairs import distinct, mention_pairs, searched
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Ids
 from arbo.errors import DataError
@@ -139,7 +138,7 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
 def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
     """Return, by the name of each search, the share that it finds of the pairs of mentions that mean the same.
 
-    The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
+    The name ``all`` stands for all searches together; see `arbo.edges.features.searched`.
     """
     retrieval, facts = compared.retrieval, compared.facts
     label, group = Gold.of(corpus).classes, codes_of(retrieval.groups)

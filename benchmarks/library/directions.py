@@ -25,9 +25,8 @@ from arbo.data.codes import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.edges.facts import Facts
-from arbo.edges.features import MENTION_FEATURES, Matrix, mention_features
+from arbo.edges.features import MENTION_FEATURES, Matrix, mention_features, mention_pairs
 from arbo.edges.model import EdgeModel, lists_of
-from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Ids, Method, Neighbors, partition
 from arbo.linking.tuning import choose
