@@ -284,7 +284,7 @@ class Linker:
     def learnt(self, corpus: Corpus) -> list[str]:
         """Return a warning for each model that was trained on some of these documents."""
         models = {"the encoder": self.encoder, "the reranker": self._reranker, "the edge model": self.edges}
-        return warnings_of(corpus, models) if any(getattr(model, "learnt", "") for model in models.values()) else []
+        return warnings_of(corpus, models)
 
     def undivided(self) -> Self:
         """Encode the entities, and return a linker that compares each mention with all of them.

@@ -159,9 +159,8 @@ class Evidence:
         probability = competition.probabilities(log_odds) if sources else 1 / (1 + np.exp(-log_odds))
         joins = probability >= _LEAST
         weight = (np.float32(1) - probability[joins]).astype(np.float32)
-        lists = names.lists_of(pairs.first[joins], pairs.second[joins], weight, k)
-        reasons = partial(model._shares, names, columns)
-        return names.weighed(retrieval, lists, model.settings, self.names.threshold, reasons)
+        edges, reasons = (pairs.first[joins], pairs.second[joins], weight), partial(model._shares, names, columns)
+        return names.weighed(retrieval, k, edges, model.settings, self.names.threshold, reasons)
 
     def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> Pairs:
         """Return the pairs that names or columns propose."""

@@ -62,8 +62,8 @@ class NamesModel:
         """
         assert kb is None
         names = ComparedNames.of(retrieval)
-        lists = names.lists_of(*self._edges(names), k)
-        return names.weighed(retrieval, lists, self.settings, self.threshold, partial(self._shares, names))
+        shares = partial(self._shares, names)
+        return names.weighed(retrieval, k, self._edges(names), self.settings, self.threshold, shares)
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> tuple[LogOdds, Bools]:
         """Return the log-odds of pairs of compared names, and whether they `differ`; (pairs,) both."""
@@ -124,28 +124,23 @@ class ComparedNames(NamedTuple):
         """Return the features of pairs, see `NameTable.features`; (pairs, features)."""
         return self.table.features(first, second, self.lists, all_pairs=all_pairs)
 
-    def lists_of(self, first: Ids, second: Ids, weight: Floats, k: int) -> Neighbors:
-        """Return the ``k`` lightest edges into each name, of pairs with an edge in both directions; (names, k)."""
-        lists = Neighbors.empty(len(self.rows), k)
-        source, target = np.concatenate([first, second]), np.concatenate([second, first])
-        fill(lists, target, source, np.tile(weight, 2), source)
-        return lists
-
     def weighed(
         self,
         retrieval: Retrieval,
-        weighed: Neighbors,
+        k: int,
+        edges: tuple[Ids, Ids, Floats],
         settings: Mapping[str, Any],
         threshold: float,
         reasons: Callable[[Ids, Ids], Reasons],
     ) -> Retrieval:
-        """Return a retrieval with the neighbours that a model weighed, numbered from 0, and what identifies it.
+        """Return a retrieval with the ``k`` lightest edges into each name, which lead both ways, from a model.
 
-        ``reasons`` returns those of pairs of names, the smaller one first.
+        ``settings`` identify the model; ``reasons`` returns those of pairs of names, the smaller one first.
         """
-        lists = Neighbors.empty(len(retrieval.inputs), weighed.ids.shape[1])
-        ids, lists.dissimilarity[self.rows] = weighed
-        lists.ids[self.rows] = np.where(ids >= 0, self.rows[ids], -1)
+        first, second, weight = edges
+        lists = Neighbors.empty(len(retrieval.inputs), k)
+        source, target = np.concatenate([first, second]), np.concatenate([second, first])
+        fill(lists, self.rows[target], self.rows[source], np.tile(weight, 2), source)
         if retrieval.mentions.ids.shape[1]:
             more = self.number < 0
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME

@@ -25,10 +25,7 @@ _NAMES = 10
 def describe_giants(
     names: MentionNames, clusters: Partition, cluster_ids: tuple[pa.Array, Ids]
 ) -> list[dict[str, Any]]:
-    """Return the giants of a partition, ready for JSON, the largest first; for their values see `Giant`.
-
-    ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them.
-    """
+    """Return the giants of a partition, ready for JSON, the largest first; for ``cluster_ids`` see `links_of`."""
     label, n = clusters.labels[clusters.n_entities :], len(clusters.entity)
     size, (ids, place) = np.bincount(label), cluster_ids
     large = np.flatnonzero((clusters.entity < 0) & (size > _fewest(n))[label])

@@ -92,11 +92,10 @@ class Reliability(NamedTuple):
 def calibrate(features: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of links, and measure its reliability.
 
-    Return the confidence fitted to all links, and its reliability. For the latter, the documents are divided into at
-    most five parts; further fits leave out one part each, and predict its links. Return None if there are fewer than 20
-    links, or only one document, or if the links of one of these fits are all correct or all wrong. ``features`` has the
-    shape (links, 2), see `evidence`; ``right`` says which links are correct, and ``document`` is a code for the
-    document of each, both (links,).
+    For the reliability, the documents are divided into at most five parts; further fits leave out one part each, and
+    predict its links. Return None if there are fewer than 20 links, or only one document, or if the links of one of
+    these fits are all correct or all wrong. ``features`` are those of `evidence`, ``right`` says which links are
+    correct, and ``document`` is a code of the document of each; (links, 2) and twice (links,).
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold

@@ -208,12 +208,7 @@ class Memory:
     ) -> Mentions:
         """Return the mentions of documents, which know the neighbours, vectors and scores that the run keeps of them.
 
-        Args:
-            documents: the documents now, changed from `documents`.
-            encoder: the encoder, fitted if there is a knowledge base.
-            kb: the present knowledge base.
-            announce: see `arbo.progress`.
-            search_all: searches for unknown neighbours, see `arbo.retrieval.groups`.
+        The documents have changed from `documents`; the encoder is fitted if there is a knowledge base.
         """
         encoder, arrays = self.fitted(encoder), self.arrays
         expand = self.run.manifest["config"]["expand_abbreviations"]

@@ -113,8 +113,7 @@ def choose(
     """Choose the best configuration; see `Linker.tune`.
 
     ``retrieval`` has at least as many neighbours of each mention as the largest of `ks_of`. Ties go to `independent`,
-    to small k, and to the mention threshold of ``config``. ``objective`` is the score to maximise, see `objective_of`.
-    ``method`` is the only method to try, or None for all of them; discovery has none to choose.
+    to small k, and to the mention threshold of ``config``.
     """
     usual = config.limits(retrieval.threshold)
     scoring = _Scoring.of(gold, objective) if objective in LINKING else None

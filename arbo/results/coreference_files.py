@@ -67,17 +67,9 @@ def score_files(
     warn: Tell,
     announce: Announce = quiet,
 ) -> FileScores:
-    """Score the clusters of files against those of a key.
+    """Score the clusters of files, by the name of their system, against those of a key.
 
-    Args:
-        key: the file with the true clusters.
-        responses: a file for each system.
-        format_: the format of all files; None guesses it.
-        singletons: whether clusters of one mention count.
-        seed: the random seed of intervals and significance tests.
-        tell: takes notes, such as documents that only one file has.
-        warn: takes warnings, such as files without mentions.
-        announce: shows progress.
+    ``singletons`` says whether clusters of one mention count. ``tell`` takes notes, and ``warn`` warnings.
     """
 
     def read(path: Path) -> ClusteredDocuments:

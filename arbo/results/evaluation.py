@@ -171,11 +171,8 @@ def evaluate_candidates(
 ) -> LinkingScores:
     """Score candidates by recall@k, and the first candidate of each mention as its link, without graph or NIL.
 
-    Args:
-        candidates: (mentions, k) entities by their index in the knowledge base, best first, padded with -1.
-        documents: the annotated documents for which the candidates were found.
-        kb: the knowledge base in which they were found.
-        train: documents whose gold entities count as seen; adds scores for seen and unseen entities.
+    ``candidates`` are (mentions, k) rows of the knowledge base, best first, padded with -1. ``train`` are documents
+    whose gold entities count as seen; they add scores for seen and unseen entities.
     """
     gold, k = Gold.of(documents, kb), candidates.shape[1]
     return engine.linking_scores(

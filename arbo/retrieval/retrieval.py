@@ -148,20 +148,18 @@ def retrieve(
     if settings.per_document:
         groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))
     vectors: Any = encode() if find is None else None
+    search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
 
     def nearest(name: str, its_groups: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
-        if not inputs:
-            return Neighbors.empty(0, 0)
-        search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
         how: Any = {"metric": encoder.metric, "progress": announce(f"nearest {name}")}
-        return search(its_groups, things=things, k=k, within=within, **how)
+        return search(its_groups, things=things, k=k, within=within, **how) if inputs else Neighbors.empty(0, 0)
 
     candidates = Neighbors.empty(len(inputs), 0)
     if entities is not None:
         candidates = nearest("entities", entity_groups, entities, min(settings.candidates, entities.entities.n))
     k = min(settings.k, len(inputs) - 1)
-    among, first = groups.among_mentions(groups_of, settings.first), settings.first
-    neighbors = nearest("mentions", among, vectors, k, settings.within)
+    first = settings.first
+    neighbors = nearest("mentions", groups.among_mentions(groups_of, first), vectors, k, settings.within)
     if first is not None and k > 0:
         more = np.flatnonzero(first != np.arange(len(first)))
         neighbors.ids[more, 0], neighbors.dissimilarity[more, 0] = first[more], engine.SAME
