@@ -72,11 +72,10 @@ class Linker:
             several. The result is the same.
 
     Raises:
-        UsageError: the configuration has ``skip_margin``, but there is no reranker; it has
-            average linkage, but the encoder compares by
-            inner products and there is no edge model; there are both a reranker and an edge model; ``reranker`` is
-            neither a reranker nor a function; or ``encoder`` is neither an encoder nor a name, or its name is a
-            misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
+        UsageError: the configuration has ``skip_margin``, but there is no reranker; it has average linkage, but the
+            encoder compares by inner products and there is no edge model; there are both a reranker and an edge model;
+            ``reranker`` is neither a reranker nor a function; or ``encoder`` is neither an encoder nor a name, or its
+            name is a misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
         DataError: the file of the edge model cannot be read, or is not a file of an edge model.
         ArboError: no model has the encoder's name.
 
@@ -317,7 +316,7 @@ class Linker:
         made = memory.run.manifest
         evidence = self.config.evidence or made["config"].get("evidence")
         linker = self.configured(config=replace(self.config, evidence=evidence))
-        linker = linker._suited(memory.documents if memory.of_list else None)
+        linker = linker._suited(memory.documents if made["config"].get("treat_as") == "list" else None)
         edges: Any = linker.edges
         settings = made["encoder"].get("edges", {})
         return linker.configured(edges=edges.frozen(settings)) if evidence and "columns" in settings else linker
@@ -386,7 +385,7 @@ class Linker:
         ``change`` gets the documents as they came, before any correction. With ``exchange``, the run may have another
         knowledge base.
         """
-        linker = self if memory.has_kb else self._without_kb()._like(memory)
+        linker = self._without_kb()._like(memory) if memory.run.manifest["knowledge_base"] is None else self
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))

@@ -161,15 +161,6 @@ def _candidate_columns(known: RunEntities, retrieval: Retrieval) -> dict[str, Co
     }
 
 
-def _reason_columns(nodes: _NodeIds, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:
-    source, reasons, log_odds = _why(retrieval, clusters)
-    return {
-        "nearest": lambda mentions: nodes.of(source[mentions]),
-        "reasons": lambda mentions: reasons.take(numbers(mentions)),
-        "reason_log_odds": lambda mentions: log_odds.take(numbers(mentions)),
-    }
-
-
 def _scores(
     retrieval: Retrieval, entity: Ids, mention: Ids, confidence: Confidence | None
 ) -> tuple[Weights, Weights | None]:
@@ -200,7 +191,7 @@ def _margin(dissimilarity: Weights, by_spelling: Bools) -> pa.Array:
     return numbers(margin, missing=np.isinf(margin) | by_spelling)
 
 
-def _why(retrieval: Retrieval, clusters: Partition) -> tuple[Ids, pa.Array, pa.Array]:
+def _reason_columns(nodes: _NodeIds, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:
     """Return the node from which an edge leads to each mention (-1 for none), its reasons and their log-odds."""
     assert retrieval.reasons is not None
     n, n_entities, labels = len(clusters.entity), clusters.n_entities, clusters.labels
@@ -216,8 +207,13 @@ def _why(retrieval: Retrieval, clusters: Partition) -> tuple[Ids, pa.Array, pa.A
     known[joined] = np.isfinite(why.log_odds)
     start = starts(known.sum(axis=1))
     counted = known[joined]
-    reasons, log_odds = strings(why.features[counted].tolist()), _floats(why.log_odds[counted])
-    return source, *(pa.ListArray.from_arrays(start, column) for column in (reasons, log_odds))
+    flat = strings(why.features[counted].tolist()), _floats(why.log_odds[counted])
+    reasons, log_odds = (pa.ListArray.from_arrays(start, column) for column in flat)
+    return {
+        "nearest": lambda mentions: nodes.of(source[mentions]),
+        "reasons": lambda mentions: reasons.take(numbers(mentions)),
+        "reason_log_odds": lambda mentions: log_odds.take(numbers(mentions)),
+    }
 
 
 def _floats(values: Weights, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:

@@ -131,16 +131,6 @@ class Memory:
         return base
 
     @property
-    def has_kb(self) -> bool:
-        """Whether the run was made with a knowledge base."""
-        return self._base is not None
-
-    @property
-    def of_list(self) -> bool:
-        """Whether the run was made of a list of names, see `LinkerConfig.treat_as`."""
-        return bool(self.run.manifest["config"].get("treat_as") == "list")
-
-    @property
     def documents(self) -> Corpus:
         """The documents of the run as they came, before any correction."""
         return uncorrected(documents_of(self.run), self.arrays)

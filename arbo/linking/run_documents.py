@@ -21,9 +21,7 @@ from arbo.results.run import Run
 
 
 def documents_of(run: Run) -> Corpus:
-    """Return all documents of a run; raise UsageError without texts, and DataError for tables that do not fit."""
-    if not run.has_texts:
-        raise UsageError("the run has no texts, which are needed here; link again without texts=false")
+    """Return all documents of a run, which has texts; raise DataError for tables that do not fit."""
     if (np.diff(run.document_rows, prepend=0) < 0).any():
         raise DataError("the mentions of the run are not in the order of its documents; run the job again")
     mentions = run.mention_table.drop_columns(["gold_entities"])

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo import engine
-from arbo.data import Corpus, KnowledgeBase
+from arbo.data import Corpus
 from arbo.data.arrow import rows_among
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
@@ -164,29 +164,6 @@ def compare(
     """
     evaluations = evaluate_together(results, train=None if train is None else Corpus.of(train))
     return Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=how)
-
-
-def evaluate_candidates(
-    candidates: Ints, documents: Corpus, kb: KnowledgeBase, *, train: Corpus | None = None
-) -> LinkingScores:
-    """Score candidates by recall@k, and the first candidate of each mention as its link, without graph or NIL.
-
-    ``candidates`` are (mentions, k) rows of the knowledge base, best first, padded with -1. ``train`` are documents
-    whose gold entities count as seen; they add scores for seen and unseen entities.
-    """
-    gold, k = Gold.of(documents, kb), candidates.shape[1]
-    return engine.linking_scores(
-        *gold.accepted,
-        candidates[:, 0] if k else np.full(len(candidates), -1),
-        annotated=gold.annotated,
-        candidates=candidates,
-        k=[at for at in RECALL_AT if at <= k],
-        seen=None if train is None else gold.seen(train),
-        groups={
-            "type": [mention.type for mention in documents.mentions],
-            "domain": [document.domain for document in documents for _ in document.mentions],
-        },
-    )
 
 
 def _with_links(

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase
-from arbo.engine import Bools, Floats, Ids, LinkingScores
+from arbo.data.gold import RECALL_AT, Gold
+from arbo.engine import Bools, Floats, Ids, LinkingScores, linking_scores
 from arbo.errors import DataError
-from arbo.results.evaluation import evaluate_candidates
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -75,10 +75,26 @@ class Candidates:
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
     ) -> LinkingScores:
-        """Score the candidates, see `arbo.results.evaluation.evaluate_candidates`; the errors are those of `check`."""
+        """Score the candidates by recall@k, and the first one of each mention as its link, without graph or NIL.
+
+        ``train`` are documents whose gold entities count as seen; they add scores for seen and unseen entities. The
+        errors are those of `check`.
+        """
         corpus = Corpus.of(documents)
         self.check(corpus, kb)
-        return evaluate_candidates(self.entities, corpus, kb, train=None if train is None else Corpus.of(train))
+        gold = Gold.of(corpus, kb)
+        return linking_scores(
+            *gold.accepted,
+            self.entities[:, 0] if self.k else np.full(len(self), -1),
+            annotated=gold.annotated,
+            candidates=self.entities,
+            k=[at for at in RECALL_AT if at <= self.k],
+            seen=None if train is None else gold.seen(Corpus.of(train)),
+            groups={
+                "type": [mention.type for mention in corpus.mentions],
+                "domain": [document.domain for document in corpus for _ in document.mentions],
+            },
+        )
 
 
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
