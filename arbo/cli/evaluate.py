@@ -100,7 +100,7 @@ def evaluate(
     differ significantly from those of the first run.
     """
     from arbo.engine import Report, Resampling
-    from arbo.results.evaluation import Coreference, evaluate_together
+    from arbo.results.evaluation import evaluate_together
 
     if gold and train:
         raise UsageError("--train and --gold exclude each other; leave one out")
@@ -120,8 +120,9 @@ def evaluate(
     if gold and documents:
         evaluations = _found_scores(results, names, documents, kb)
     else:
-        coreference = Coreference(how.of(EVALUATION, EvaluationConfig()).per_document, not scoring.remove_singletons)
-        evaluations = evaluate_together(results, train=documents, how=coreference)
+        per_document = how.of(EVALUATION, EvaluationConfig()).per_document
+        parts = {"per_document": per_document, "singletons": not scoring.remove_singletons}
+        evaluations = evaluate_together(results, train=documents, **parts)
     report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     text = next((one for one in evaluations.values() if not one.lines), report)
     console.answer({**_of_systems(evaluations), "report": report.as_dict()}, text)

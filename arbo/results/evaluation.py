@@ -90,46 +90,38 @@ class Evaluation:
         return str(self.report(how=how)) if self.lines else nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Coreference:
-    """How clusters are scored."""
-
-    per_document: bool = False
-    """Score within each document: gold clusters and predicted clusters are split by document. There is no ARI."""
-    singletons: bool = True
-    """If False, gold and predicted clusters of one mention are left out; see `eval.cluster_lines`. There is no ARI."""
-
-
-_EVERYTHING = Coreference()
-
-
 def evaluate(
-    run: Run, *, train: Corpus | None = None, classes: Ints | None = None, how: Coreference = _EVERYTHING
+    run: Run,
+    *,
+    train: Iterable[Any] | None = None,
+    classes: Ints | None = None,
+    per_document: bool = False,
+    singletons: bool = True,
 ) -> Evaluation:
     """Score a run; see `Result.evaluate`.
 
-    ``train`` are documents whose gold entities count as seen. ``classes``, of shape (mentions,), are the gold classes
-    against which clusters are scored, -1 for none; by default `Gold.classes` with the run's own knowledge base.
+    ``classes``, of shape (mentions,), are the gold classes against which clusters are scored, -1 for none; by default
+    `Gold.classes` with the run's own knowledge base.
     """
     gold, ids = gold_of(run)
     document = _codes(run.mention_table["document_id"])
-    seen = None if train is None else gold.seen(train)
+    seen = None if train is None else gold.seen(Corpus.of(train))
     classes = gold.classes if classes is None else classes
     evaluation = Evaluation(len(classes))
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
         evaluation = _with_links(evaluation, run, gold, ids, document, seen)
     if (classes >= 0).any():
-        evaluation = _with_clusters(evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen, how)
+        clusters, how = _codes(run.link_table["cluster_id"]), {"per_document": per_document, "singletons": singletons}
+        evaluation = _with_clusters(evaluation, clusters, classes, document, seen, **how)
     return evaluation
 
 
-def evaluate_together(
-    runs: Mapping[str, Run], *, train: Corpus | None = None, how: Coreference = _EVERYTHING
-) -> dict[str, Evaluation]:
+def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None, **how: bool) -> dict[str, Evaluation]:
     """Score several runs of the same documents with the same gold classes, so that they can be compared.
 
     The gold classes come from the first run with a knowledge base, which may know that two gold ids belong to one
-    entity. Raise UsageError if the runs have different mentions or gold annotations, or there is no run.
+    entity; for ``how`` see `evaluate`. Raise UsageError if the runs have different mentions or gold annotations, or
+    there is no run.
     """
     if not runs:
         raise UsageError("there are no results to compare; give one or more by name")
@@ -144,7 +136,7 @@ def evaluate_together(
                 raise UsageError(f"{wrong} or, if arbo found the mentions, give `arbo evaluate` the option --gold")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
-    return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
+    return {name: evaluate(run, train=train, classes=classes, **how) for name, run in runs.items()}
 
 
 def compare(
@@ -215,18 +207,20 @@ def _with_clusters(
     truth: Ints,
     document: Ints,
     seen: Bools | None,
-    how: Coreference,
+    *,
+    per_document: bool,
+    singletons: bool,
 ) -> Evaluation:
     known = truth >= 0
-    parts = document[known] if how.per_document else np.zeros(int(known.sum()), np.int64)
-    counts = counts_by_document(truth[known], cluster[known], parts, singletons=how.singletons)
+    parts = document[known] if per_document else np.zeros(int(known.sum()), np.int64)
+    counts = counts_by_document(truth[known], cluster[known], parts, singletons=singletons)
     scored: dict[str, Any] = {"coreference": engine.scores_from_counts(reduce(add, counts))}
-    if how.per_document:
+    if per_document:
         first, *others = engine.coreference_lines(counts)
         lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
     else:
-        lines = cluster_lines(truth, cluster, document, known, "", singletons=how.singletons)
-    if how.singletons and not how.per_document:
+        lines = cluster_lines(truth, cluster, document, known, "", singletons=singletons)
+    if singletons and not per_document:
         scored["clustering"] = engine.clustering_scores(truth[known], cluster[known])
         if seen is not None and (new := known & ~seen).any():
             scored["clustering_unseen"] = engine.clustering_scores(truth[new], cluster[new])

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from arbo.data.corpus import Corpus
 from arbo.data.tables import blank_notes, metadata_in
 from arbo.engine import NilLinkage
 from arbo.errors import UsageError
@@ -107,10 +106,9 @@ class Result(Run):
             per_document: score coreference within each document: all clusters are split by document, without ARI.
             singletons: if False, gold and predicted clusters of one mention are left out, and there is no ARI.
         """
-        from arbo.results.evaluation import Coreference, evaluate
+        from arbo.results.evaluation import evaluate
 
-        how = Coreference(per_document, singletons)
-        return evaluate(self, train=None if train is None else Corpus.of(train), how=how)
+        return evaluate(self, train=train, per_document=per_document, singletons=singletons)
 
     def save(self, folder: PathLike, *, texts: bool = True) -> None:
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.

@@ -21,7 +21,6 @@ from arbo.results.schema import Cluster as Cluster, Link as Link, views_of
 if TYPE_CHECKING:
     from arbo.engine import Table
 
-Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Item = TypeVar("Item", bound=Link | Cluster)
