@@ -26,10 +26,11 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.edges.facts import Facts
 from arbo.edges.features import MENTION_FEATURES, Matrix, mention_features, mention_pairs
-from arbo.edges.model import EdgeModel, lists_of
+from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Ids, Method, Neighbors, partition
 from arbo.linking.tuning import choose
+from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import Retrieval
 from arbo.training.edges import thinned
 from clustering import METHODS
@@ -69,7 +70,9 @@ class Directed(EdgeModel):
             "learnt": np.ones(len(first), np.bool_),
         }[self.direction]
         source, target = np.concatenate([first, second[kept]]), np.concatenate([second, first[kept]])
-        return lists_of(source, target, np.concatenate([forward, back[kept]]), facts.columns["rank"], k)
+        lists = Neighbors.empty(len(facts), k)
+        fill(lists, target, source, np.concatenate([forward, back[kept]]), facts.columns["rank"][source])
+        return lists
 
 
 class Directions:
