@@ -24,10 +24,11 @@ from arbo.data.inputs import mention_inputs
 from arbo.data.learnt import learnt_from, warnings_of
 from arbo.edges.facts import Facts
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features, mention_pairs
-from arbo.edges.model import EdgeModel, lists_of
+from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
+from arbo.retrieval.groups import fill
 from arbo.training.edges import Compared, known_elsewhere, named_examples, thinned
 
 
@@ -143,7 +144,8 @@ def test_calibration_keeps_the_order_and_corrects_the_mean() -> None:
 
 def test_lists_hold_the_lightest_edges() -> None:
     source, target = np.array([1, 2, 3, 0]), np.array([0, 0, 0, 3])
-    found = lists_of(source, target, np.array([0.5, 0.25, 0.5, 0.1], np.float32), np.arange(4), 2)
+    found = Neighbors.empty(4, 2)
+    fill(found, target, source, np.array([0.5, 0.25, 0.5, 0.1], np.float32), source)
     assert found.ids.tolist() == [[2, 1], [-1, -1], [-1, -1], [0, -1]]
     assert np.isinf(found.dissimilarity).sum() == 5
 
