@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import arbo
-from arbo.linking.chaining import describe_giants
+from arbo.linking.description import describe_giants
 from arbo.linking.tables import MentionNames
 from arbo.results.result import Giant
 from clustering import Graph, MergeTree, Partition, merge_tree, partition
