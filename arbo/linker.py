@@ -15,7 +15,7 @@ import numpy as np
 
 from arbo.corrections.constraints import constraints_on
 from arbo.corrections.edits import edit_spans
-from arbo.corrections.lines import Correction, corrections_of
+from arbo.corrections.lines import Correction, continued, corrections_kept, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.columns import cells_of, columns_named
 from arbo.data.gold import Gold
@@ -36,11 +36,10 @@ from arbo.progress import Announce, Stopwatch, on_screen
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.candidates import Candidates
+from arbo.retrieval.candidates import Candidates, spelled
 from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Reranker, ScoreMemory, reranked, reranker_of
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
-from arbo.retrieval.spelling import spelled
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -389,7 +388,8 @@ class Linker:
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))
-        after = linker._linked(change(memory.documents), memory.corrections(corrections), memory)
+        lines = continued(corrections_kept(memory.run.correction_table), corrections)
+        after = linker._linked(change(memory.documents), lines, memory)
         return memory.with_notes(after, self.encoder, linker.kb)
 
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from sklearn.feature_extraction.text import CountVectorizer
 
 from arbo.data.codes import codes_of
-from arbo.data.columns import ColumnKind, cells_of, columns_named
-from arbo.data.inputs import Inputs
+from arbo.data.columns import ColumnKind
 from arbo.engine import Ids, Weights, kernel, ranges
 from arbo.errors import UsageError
 from arbo.text.names import normalize_names
@@ -112,13 +111,6 @@ def _pairs_of_equal(row: Ids, key: Ids) -> tuple[Ids, Ids]:
     at = ranges(begin, size)
     later = np.repeat(begin + size, size) - at - 1
     return np.repeat(row[at], later), row[ranges(at + 1, later)]
-
-
-def columns_in(inputs: Inputs, evidence: str, *, check: bool) -> list[Column]:
-    """Return the columns that a setting names; with ``check``, raise UsageError for a column that no row has."""
-    named = columns_named(evidence)
-    cells = cells_of(inputs, [name for name, _ in named], check=check)
-    return [Column.of(name, kind, cells[name]) for name, kind in named]
 
 
 def _kind_of(texts: Sequence[str]) -> ColumnKind:

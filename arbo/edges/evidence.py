@@ -23,8 +23,8 @@ import numpy as np
 
 from arbo.data import KnowledgeBase
 from arbo.data.codes import codes_of
-from arbo.data.columns import LEVELS, ColumnKind
-from arbo.edges.columns import Column, Levels, columns_in
+from arbo.data.columns import LEVELS, ColumnKind, cells_of, columns_named
+from arbo.edges.columns import Column, Levels
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
@@ -149,7 +149,9 @@ class Evidence:
         """Return the retrieval with the weights of this model, as `NamesModel.applied` does."""
         assert kb is None
         names = ComparedNames.of(retrieval)
-        columns = columns_in(retrieval.inputs.taken(names.rows), self.columns, check=self.weights is None)
+        named, inputs = columns_named(self.columns), retrieval.inputs.taken(names.rows)
+        cells = cells_of(inputs, [name for name, _ in named], check=self.weights is None)
+        columns = [Column.of(name, kind, cells[name]) for name, kind in named]
         pairs, n = self._pairs(names, columns, retrieval), len(names.rows)
         sources = [column.value for column in columns if column.kind == "source"]
         competition = Competition.of(pairs, sources[0] + 1 if sources else np.zeros(n, np.int64))
@@ -185,10 +187,7 @@ class Evidence:
             words = np.array(["missing", *LEVELS[weights.kind]], object)
             texts.append(weights.column + ": " + words[levels])
         share, text = np.stack(shares, axis=1), np.stack(texts, axis=1)
-        order = np.argsort(-np.abs(share), axis=1, kind="stable")
-        return Reasons(
-            np.take_along_axis(text, order, axis=1), np.take_along_axis(share, order, axis=1).astype(np.float32)
-        )
+        return Reasons.of(text, share)
 
 
 def _estimated(columns: Sequence[Column], pairs: Pairs, competition: Competition) -> tuple[ColumnWeights, ...]:

@@ -212,7 +212,6 @@ def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], 
     reasons = Reasons(np.empty((n, _N_REASONS), object), np.empty((n, _N_REASONS), np.float32))
     for some in blocks(n):
         shares = shares_of(some)
-        largest = np.argsort(-np.abs(shares), axis=1, kind="stable")[:, :_N_REASONS]
-        reasons.features[some] = np.array(names, object)[largest]
-        reasons.log_odds[some] = np.take_along_axis(shares, largest, axis=1)
+        features = np.broadcast_to(np.array(names, object), shares.shape)
+        reasons.features[some], reasons.log_odds[some] = Reasons.of(features, shares, _N_REASONS)
     return reasons

@@ -11,7 +11,7 @@ was exchanged for another release therefore differs from a new one in the weight
 one is advisable.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Self
@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo.corrections.edits import uncorrected
-from arbo.corrections.lines import Correction, continued, corrections_kept
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import numbers
 from arbo.data.inputs import Inputs
@@ -134,10 +133,6 @@ class Memory:
     def documents(self) -> Corpus:
         """The documents of the run as they came, before any correction."""
         return uncorrected(documents_of(self.run), self.arrays)
-
-    def corrections(self, more: Sequence[Correction]) -> Sequence[Correction]:
-        """Return the corrections of the run, and then more."""
-        return continued(corrections_kept(self.run.correction_table), more)
 
     def check(
         self,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from arbo import engine
 from arbo.data.inputs import Inputs
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Neighbors, Vectors
+from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Neighbors, Vectors, Weights
 from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
@@ -73,6 +73,13 @@ class Reasons(NamedTuple):
     log_odds: Floats
     """(edges, most) the share of each feature in the log-odds of the edge."""
 
+    @classmethod
+    def of(cls, features: npt.NDArray[np.object_], shares: Weights, most: int | None = None) -> Self:
+        """Take the largest shares in log-odds, (edges, features) both."""
+        order = np.argsort(-np.abs(shares), axis=1, kind="stable")[:, :most]
+        largest = np.take_along_axis(shares, order, axis=1).astype(np.float32)
+        return cls(np.take_along_axis(features, order, axis=1), largest)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Retrieval:
@@ -96,7 +103,7 @@ class Retrieval:
     """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
     is complete."""
     by_spelling: Bools | None = None
-    """(mentions,) whether spelling chose between equally near entities, see `arbo.retrieval.spelling`."""
+    """(mentions,) whether spelling chose between equally near entities, see `arbo.retrieval.candidates`."""
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 

@@ -23,8 +23,8 @@ from test_clustering_knn import nearly_equal
 
 import arbo
 import eval as metrics
+from arbo.retrieval.candidates import _distance
 from arbo.retrieval.groups import Search
-from arbo.retrieval.spelling import _distance
 from arbo.scale.work import opened
 from campaign.runner import Campaign
 from clustering import METHODS, average_tree, dense_search, index as index_module, merge_tree, partition
