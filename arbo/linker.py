@@ -408,12 +408,13 @@ class Linker:
         if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``.
         """
         config = self.config
-        limit = config.mention_limit(mentions.encoder.threshold, learnt=self.edges is not None)
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         entities = None if self._entities is None else self._entities.by_group(config.map_types)
         groups = groups_of_mentions(mentions.inputs, config.map_types, check=not config.per_document)
         is_list = self.kb is None and config.treat_as == "list"
-        within = None if is_list or not within_threshold else limit
+        limit = config.limits(mentions.encoder.threshold)[1]
+        all_count = is_list or not within_threshold or self.edges is not None or config.nil_linkage == "average"
+        within = None if all_count or limit == float("inf") else limit
         first = first_alike(mentions.inputs, self._alike(mentions.inputs, groups), apart) if is_list and k else None
         settings = SearchSettings(compared, config.candidates, within, config.per_document, first)
         nearest = retrieve(mentions, entities, groups, settings, self.announce, self.search_all)

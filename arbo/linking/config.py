@@ -115,15 +115,6 @@ class LinkerConfig(Settings):
         """Return the thresholds on (entity, mention) edges; ``"default"`` is replaced by its value in ``defaults``."""
         return _limit(self.entity_threshold, defaults[0]), _limit(self.mention_threshold, defaults[1])
 
-    def mention_limit(self, defaults: tuple[float, float], *, learnt: bool) -> float | None:
-        """Return the threshold on the encoder's mention edges, or None if it has none, or edges beyond it may count.
-
-        ``learnt`` means that an edge model weighs the edges.
-        """
-        limit = self.limits(defaults)[1]
-        all_count = learnt or self.nil_linkage == "average"
-        return None if all_count or limit == float("inf") else limit
-
     def nil_limit(self, defaults: tuple[float, float]) -> float:
         """Return the threshold of average linkage; ``defaults`` are the same as for `limits`."""
         return _limit(self.nil_threshold, defaults[1])

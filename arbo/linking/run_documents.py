@@ -21,9 +21,7 @@ from arbo.results.run import Run
 
 
 def documents_of(run: Run) -> Corpus:
-    """Return all documents of a run, which has texts; raise DataError for tables that do not fit."""
-    if (np.diff(run.document_rows, prepend=0) < 0).any():
-        raise DataError("the mentions of the run are not in the order of its documents; run the job again")
+    """Return all documents of a run, which has texts."""
     mentions = run.mention_table.drop_columns(["gold_entities"])
     mentions = mentions.append_column("row", numbers(np.arange(len(mentions))))
     notes, *others = run.manifest["notes"]["documents"], run.manifest.get("index"), run.manifest.get("graph")

@@ -112,14 +112,12 @@ def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
 
     The gold entity gets the score -inf, and in a full list it replaces the last candidate. ``gold`` holds the rows of
     the correct entities of each mention, (mentions, any number), padded with -1; the first is added, see
-    `arbo.data.gold.Gold.entities`. Raise ValueError if ``gold`` has another shape.
+    `arbo.data.gold.Gold.entities`.
 
     >>> candidates = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
     >>> with_gold(candidates, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
     [[3, 1], [2, 5], [0, 1]]
     """
-    if gold.ndim != 2 or len(gold) != len(candidates):
-        raise ValueError(f"gold must have the shape ({len(candidates)}, any number), not {gold.shape}")
     if not gold.shape[1] or not candidates.k:
         return candidates
     missed = np.flatnonzero((gold[:, 0] >= 0) & ~is_gold(candidates.entities, gold).any(axis=1))
