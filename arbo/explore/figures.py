@@ -30,7 +30,7 @@ def overview(run: Run) -> dict[str, Any]:
         "k": config["k"],
         "choices": run.choices,
         "threshold": {kind: _finite(manifest["threshold"][kind]) for kind in ("entity", "mention")},
-        "offset": run.offset,
+        "offset": manifest["offset"],
         "scores": _scores(run),
         "histogram": _histogram(run),
         "sizes": np.column_stack([size, count]).tolist(),
@@ -49,7 +49,7 @@ def _histogram(run: Run) -> dict[str, list[Any]]:
     """Count, in equal ranges, the dissimilarities of the nearest entities and of the steps between mentions."""
     links = run.link_table
     dissimilarities = {
-        "entity": run.offset - best_scores(run),
+        "entity": run.manifest["offset"] - best_scores(run),
         "mention": links["step"].filter(links["parent_is_mention"]).to_numpy(),
     }
     dissimilarities = {name: values[np.isfinite(values.astype(np.float64))] for name, values in dissimilarities.items()}

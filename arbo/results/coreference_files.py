@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,29 +72,20 @@ def score_files(
 
     ``singletons`` says whether clusters of one mention count. ``tell`` takes notes, and ``warn`` warnings.
     """
-
-    def read(path: Path) -> ClusteredDocuments:
-        return _read(path, format_, singletons=singletons, tell=tell, warn=warn)
-
-    true, pairs = read(key), {}
+    read = partial(_read, format_=format_, singletons=singletons, tell=tell, warn=warn)
+    true, pairs = read(key), dict[str, PairedCounts]()
     for name, path in responses.items():
         response = read(path)
         _warn_of_shifts(name, true, response, warn)
         pairs[name] = coreference_by_document(true.documents, response.documents, progress=announce("scoring"))
         _tell_unpaired(name, pairs[name], tell, warn)
-    return FileScores(pairs, _report(pairs, key.name, seed, tell))
-
-
-def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int, tell: Tell) -> Report:
-    """Make the report of all systems; tell if the key has too few documents for intervals."""
     first, *others = pairs
     n = len(pairs[first].documents)
     if n == 1:
-        tell(f"{key}: one document; intervals and significance tests need two or more")
+        tell(f"{key.name}: one document; intervals and significance tests need two or more")
+    title = f"{'F1' if others else first} against {key.name}, {_counted(n)}"
     by_name = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
-    return Report.of(
-        by_name, title=f"{'F1' if others else first} against {key}, {_counted(n)}", how=Resampling(seed=seed)
-    )
+    return FileScores(pairs, Report.of(by_name, title=title, how=Resampling(seed=seed)))
 
 
 def _read(path: Path, format_: ClusterFormat | None, *, singletons: bool, tell: Tell, warn: Tell) -> ClusteredDocuments:

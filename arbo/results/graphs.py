@@ -74,7 +74,7 @@ def _pairs(run: Run) -> tuple[Array, Array]:
     nearest = np.lexsort((*ends[::-1], weight))
     _, first = np.unique(ends[0, nearest] * len(row) + ends[1, nearest], return_index=True)
     nearest = nearest[np.sort(first)]  # of a pair, the lighter edge alone
-    return ends[:, nearest], np.float32(run.offset) - weight[nearest]
+    return ends[:, nearest], np.float32(run.manifest["offset"]) - weight[nearest]
 
 
 def pairs_of(run: Run) -> pa.Table:

@@ -154,11 +154,6 @@ class Run:
         return {id_: row for row, id_ in enumerate(self.document_ids.to_pylist())}
 
     @property
-    def offset(self) -> float:
-        """The sum of similarity and dissimilarity."""
-        return float(self.manifest["offset"])
-
-    @property
     def choices(self) -> list[str]:
         """What was chosen for these documents and why, a line each, with the option that overrides it."""
         manifest, lines = self.manifest, []
