@@ -27,7 +27,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
-from arbo.linking.config import LinkerConfig
+from arbo.linking.config import LinkerConfig, Objective, objective_of
 from arbo.linking.description import describe
 from arbo.linking.gap import estimated_gap, threshold_for
 from arbo.linking.memory import Memory, check_release, kept_arrays
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from arbo.edges.model import EdgeModel
     from arbo.edges.names_model import NamesModel
-    from arbo.linking.config import Objective
     from arbo.linking.tuning import Tuning
 
 
@@ -236,7 +235,6 @@ class Linker:
             DataError: no mention is annotated; with a knowledge base, no mention has a gold entity in it, none is
                 NIL for ``nil_f1``, or no setting links one rightly; without one, all mentions mean the same or differ.
         """
-        from arbo.linking.config import objective_of
         from arbo.linking.tuning import choose, ks_of
 
         corpus, discovers = Corpus.of(documents), self.kb is None
@@ -439,8 +437,7 @@ class Linker:
     def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
         if self.edges is not None:
-            learnt: Retrieval = self.edges.applied(nearest, self.kb or None, k)
-            return learnt
+            return self.edges.applied(nearest, self.kb or None, k)
         if self._reranker is None or self.kb is None:
             return nearest
         memory = scores or ScoreMemory(self._reranker)

@@ -36,8 +36,7 @@ class Confidence(Settings):
 
     def of(self, evidence: Floats) -> Floats:
         """Return the probability that each link is correct; ``evidence`` has one row for each, see `evidence`."""
-        probability: Floats = scipy.special.expit(self.intercept + evidence @ np.array([self.similarity, self.lead]))
-        return probability
+        return np.asarray(scipy.special.expit(self.intercept + evidence @ np.array([self.similarity, self.lead])))
 
 
 def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32], mention: Ids) -> Floats:

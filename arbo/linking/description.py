@@ -84,11 +84,7 @@ def describe(
         "threshold": threshold,
         "encoder": retrieval.settings,
         "search": {"within": retrieval.within},
-        "documents": {
-            "documents": len(documents),
-            "mentions": len(mentions),
-            "fingerprint": fingerprint.result(),
-        },
+        "documents": {"documents": len(documents), "mentions": len(mentions), "fingerprint": fingerprint.result()},
         "index": documents.index_names,
         "graph": documents.graph,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},

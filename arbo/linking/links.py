@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -91,15 +91,19 @@ def links_of(
     """
     mention = np.empty(len(names.order), np.int32)
     mention[names.order] = np.arange(len(mention), dtype=np.int32)
-    nodes = _NodeIds(names, known, clusters.n_entities)
+
+    def node_ids(nodes: Ids) -> pa.Array:
+        """Return the ids of nodes of the graph, which are entities, then mentions; null for -1."""
+        is_mention = nodes >= clusters.n_entities
+        entities = known.column("id", np.where(is_mention, -1, nodes))
+        return pc.coalesce(entities, names.ids_of(np.where(is_mention, nodes - clusters.n_entities, -1)))
+
     scored = np.where(clusters.entity < retrieval.n_entities, clusters.entity, np.int32(-1))  # not several together
     score, probability = _scores(retrieval, scored, mention, confidence)
-    columns = {
-        **_decision_columns(nodes, retrieval, clusters, cluster_ids, score),
-        **_candidate_columns(known, retrieval),
-    }
+    columns = _decision_columns(known, node_ids, retrieval, clusters, cluster_ids, score)
+    columns |= _candidate_columns(known, retrieval)
     if retrieval.reasons is not None:
-        columns |= _reason_columns(nodes, retrieval, clusters)
+        columns |= _reason_columns(node_ids, retrieval, clusters)
     if probability is not None:
         columns["confidence"] = lambda mentions: numbers(probability[mentions], missing=scored[mentions] < 0)
     if followed is not None:
@@ -110,25 +114,15 @@ def links_of(
     return Links(names.ids, mention, {name: columns[name] for name in sorted(columns, key=order)})
 
 
-class _NodeIds(NamedTuple):
-    """The ids of the nodes of a graph: entities of the knowledge base, then mentions."""
-
-    names: MentionNames
-    known: RunEntities
-    n_entities: int
-
-    def of(self, nodes: Ids) -> pa.Array:
-        """Return the ids of nodes; null for -1."""
-        is_mention = nodes >= self.n_entities
-        entities = self.known.column("id", np.where(is_mention, -1, nodes))
-        return pc.coalesce(entities, self.names.ids_of(np.where(is_mention, nodes - self.n_entities, -1)))
-
-
 def _decision_columns(
-    nodes: _NodeIds, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
+    known: RunEntities,
+    node_ids: Column,
+    retrieval: Retrieval,
+    clusters: Partition,
+    cluster_ids: tuple[pa.Array, Ids],
+    score: Weights,
 ) -> dict[str, Column]:
-    entity, near, (ids, place) = clusters.entity, retrieval.entities.dissimilarity, cluster_ids
-    n, known = clusters.n_entities, nodes.known
+    n, entity, near, (ids, place) = clusters.n_entities, clusters.entity, retrieval.entities.dissimilarity, cluster_ids
     parent, weight, heaviest = clusters.parent[n:], clusters.weight[n:], clusters.bottleneck[n:]
     spelled = np.zeros(len(entity), np.bool_) if retrieval.by_spelling is None else retrieval.by_spelling
     return {
@@ -137,7 +131,7 @@ def _decision_columns(
         "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
         "score": lambda mentions: _floats(score[mentions], ~np.isfinite(score[mentions])),
         "margin": lambda mentions: _margin(near[mentions, :2], spelled[mentions]),
-        "parent": lambda mentions: nodes.of(parent[mentions]),
+        "parent": lambda mentions: node_ids(parent[mentions]),
         "parent_is_mention": lambda mentions: numbers(parent[mentions] >= n),
         "step": lambda mentions: _floats(weight[mentions], ~np.isfinite(weight[mentions])),
         "bottleneck": lambda mentions: _bottleneck(heaviest[mentions], entity[mentions] >= 0),
@@ -191,7 +185,7 @@ def _margin(dissimilarity: Weights, by_spelling: Bools) -> pa.Array:
     return numbers(margin, missing=np.isinf(margin) | by_spelling)
 
 
-def _reason_columns(nodes: _NodeIds, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:
+def _reason_columns(node_ids: Column, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:
     """Return the node from which an edge leads to each mention (-1 for none), its reasons and their log-odds."""
     assert retrieval.reasons is not None
     n, n_entities, labels = len(clusters.entity), clusters.n_entities, clusters.labels
@@ -210,7 +204,7 @@ def _reason_columns(nodes: _NodeIds, retrieval: Retrieval, clusters: Partition) 
     flat = strings(why.features[counted].tolist()), _floats(why.log_odds[counted])
     reasons, log_odds = (pa.ListArray.from_arrays(start, column) for column in flat)
     return {
-        "nearest": lambda mentions: nodes.of(source[mentions]),
+        "nearest": lambda mentions: node_ids(source[mentions]),
         "reasons": lambda mentions: reasons.take(numbers(mentions)),
         "reason_log_odds": lambda mentions: log_odds.take(numbers(mentions)),
     }

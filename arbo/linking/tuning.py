@@ -318,10 +318,8 @@ class _Scoring:
         n_annotated, n_nil = self.annotated.sum(), self.is_nil.sum()
         nil_rightly = n_nil - wrongly
         if self.objective == "nil_f1":
-            f1: npt.NDArray[np.float64] = 2 * nil_rightly / (n_nil + n_annotated - linked)
-            return f1
-        accuracy: npt.NDArray[np.float64] = (rightly + nil_rightly) / n_annotated
-        return accuracy
+            return np.asarray(2 * nil_rightly / (n_nil + n_annotated - linked))
+        return np.asarray((rightly + nil_rightly) / n_annotated)
 
 
 class _Steps(NamedTuple):

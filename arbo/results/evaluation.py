@@ -159,12 +159,7 @@ def compare(
 
 
 def _with_links(
-    evaluation: Evaluation,
-    run: Run,
-    gold: Gold,
-    ids: pa.ChunkedArray,
-    document: Ints,
-    seen: Bools | None,
+    evaluation: Evaluation, run: Run, gold: Gold, ids: pa.ChunkedArray, document: Ints, seen: Bools | None
 ) -> Evaluation:
     predicted, lists = _linked_rows(run, gold, ids), run.link_table["candidates"]
     length = pc.list_value_length(lists).to_numpy()[:, None]
@@ -229,8 +224,7 @@ def _with_clusters(
 
 
 def _codes(ids: pa.ChunkedArray) -> Ints:
-    codes: Ints = ids.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
-    return codes
+    return np.asarray(ids.combine_chunks().dictionary_encode().indices.to_numpy(), np.int64)
 
 
 def best_scores(run: Run) -> npt.NDArray[np.float64]:
@@ -238,8 +232,7 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
     scores = run.link_table["candidate_scores"]
     has_none = pc.equal(pc.list_value_length(scores), 0)
     first = pc.list_element(pc.if_else(has_none, pa.scalar([-np.inf], scores.type), scores), 0)
-    values: npt.NDArray[np.float64] = first.to_numpy().astype(np.float64)
-    return values
+    return np.asarray(first.to_numpy(), np.float64)
 
 
 def gold_of(run: Run) -> tuple[Gold, pa.ChunkedArray]:

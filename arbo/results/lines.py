@@ -17,10 +17,7 @@ MOST_WITH_INTERVALS = 50_000
 
 
 def linking_lines(
-    outcomes: LinkingOutcomes,
-    document: Ints,
-    groups: Mapping[str, list[str | None]],
-    seen: Bools | None,
+    outcomes: LinkingOutcomes, document: Ints, groups: Mapping[str, list[str | None]], seen: Bools | None
 ) -> list[Line]:
     """Return accuracy and recall of links: overall, for seen and unseen entities, and as means over groups."""
 
@@ -134,5 +131,4 @@ def _mean_proportion(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]
     share = np.divide(right, among, out=np.zeros_like(among), where=among > 0)
     n_groups = (among > 0).sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        mean: npt.NDArray[np.float64] = share.sum(axis=-1) / n_groups
-    return mean
+        return np.asarray(share.sum(axis=-1) / n_groups)

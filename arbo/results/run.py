@@ -84,8 +84,7 @@ class Run:
     @cached_property
     def n_nil(self) -> int:
         """Number of mentions without an entity of the knowledge base."""
-        count: int = self.link_rows.select(["entity_id"])["entity_id"].null_count
-        return count
+        return int(self.link_rows.select(["entity_id"])["entity_id"].null_count)
 
     @cached_property
     def links(self) -> Sequence[Link]:

@@ -46,10 +46,7 @@ _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
 def save_run(
-    tables: Mapping[str, pa.Table],
-    manifest: dict[str, Any],
-    folder: PathLike,
-    arrays: Mapping[str, npt.NDArray[Any]],
+    tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: PathLike, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> None:
     """Write the tables, the manifest and the arrays of a run; only an earlier run folder is replaced.
 
