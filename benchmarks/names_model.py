@@ -31,10 +31,10 @@ from library.results import Row, Tables, collected_rows, record
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
-from arbo.edges.name_pairs import Matrix, differ
+from arbo.edges.name_pairs import differ
 from arbo.edges.names_model import ComparedNames, NamesModel
 from arbo.edges.trees import Trees
-from arbo.engine import Bools
+from arbo.engine import Bools, Floats
 from eval import clustering_scores
 
 TEXTS = ("GUM", "ECB+ entities", "Wiki-Fair")
@@ -51,7 +51,7 @@ OUT = Path(arbo.__file__).parent / "edges" / "names.json"
 class Pairs(NamedTuple):
     """The pairs of a list that the model may join, and whether each is right."""
 
-    features: Matrix
+    features: Floats
     right: Bools
 
 

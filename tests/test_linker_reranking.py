@@ -99,12 +99,12 @@ def test_the_score_of_an_entity_that_is_no_candidate_is_zero() -> None:
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=2))
     first = linker.retrieve(arbo.Corpus.of(documents), k=1, discover=False)
     second = reranked(first, ScoreMemory(indifferent()), kb, skip_margin=None, announce=quiet)
-    nearest, neither = second.entities.ids[:, 0], np.full(len(documents.mentions), -1, np.int32)
-    assert set(second.similarity(second.dissimilarity_to(nearest)).tolist()) == {0.5}
-    assert set(second.dissimilarity_to(neither).tolist()) == {np.inf}
+    nearest, every = second.entities.ids[:, 0], np.arange(len(documents.mentions))
+    assert set(second.similarity(second.dissimilarity_to(nearest, every)).tolist()) == {0.5}
+    assert set(second.dissimilarity_to(np.full(len(every), -1, np.int32), every).tolist()) == {np.inf}
     far = ((nearest + 1) % len(kb)).astype(np.int32)
     far = np.where((second.entities.ids == far[:, None]).any(axis=1), -1, far)
-    assert set(second.dissimilarity_to(far)[far >= 0].tolist()) == {1.0}
+    assert set(second.dissimilarity_to(far, every)[far >= 0].tolist()) == {1.0}
 
 
 def test_explain_tune_evaluate_and_keep(tmp_path: Path) -> None:

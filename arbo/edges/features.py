@@ -8,14 +8,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from arbo.data import KnowledgeBase
 from arbo.edges.facts import Facts, Names, hashed_words
-from arbo.engine import Bools, Ids, Neighbors, ranges
-
-Matrix = npt.NDArray[np.float32]
+from arbo.engine import Bools, Floats, Ids, Neighbors, ranges
 
 _KINDS = ("class", "pronoun", "start", "before", "after", "capitals", "head_capital", "plural", "words")
 _EITHER = (*_KINDS, "in_sentence", "same_text", "same_head")
@@ -92,7 +89,7 @@ def _preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
     return np.concatenate(firsts), np.concatenate(seconds)
 
 
-def mention_features(facts: Facts, first: Ids, second: Ids) -> Matrix:
+def mention_features(facts: Facts, first: Ids, second: Ids) -> Floats:
     """Return the features of pairs of mentions; (pairs, features).
 
     If both mentions of a pair are of one document, ``first`` must be the earlier one. Distances and places are NaN for
@@ -130,7 +127,7 @@ def compared(firsts: Names, seconds: Names, first: Ids, second: Ids) -> list[Any
     ]
 
 
-def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids) -> Matrix:
+def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids) -> Floats:
     """Return the inner product of row ``rows[i]`` of ``left`` and row ``others[i]`` of ``right``; (pairs,)."""
     key, which = np.unique(rows * right.shape[0] + others, return_inverse=True)
     rows, others = key // max(right.shape[0], 1), key % max(right.shape[0], 1)
@@ -172,7 +169,7 @@ ENTITY_FEATURES = (*_EITHER, *_COMPARED, *_OF_NAME, "definition_context", "defin
 """The columns of `entity_features`."""
 
 
-def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: Ids, similarity: Matrix) -> Matrix:
+def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: Ids, similarity: Floats) -> Floats:
     """Return the features of pairs of a mention and an entity; (pairs, features).
 
     Of the names of the entity, the mention is compared with the most similar one. For each pair, ``mention`` is a row

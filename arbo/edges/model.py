@@ -28,7 +28,6 @@ from arbo.edges.features import (
     ENTITY_FEATURES,
     MENTION_FEATURES,
     EntityNames,
-    Matrix,
     entity_features,
     mention_features,
     mention_pairs,
@@ -191,12 +190,12 @@ class CandidatePairs(NamedTuple):
         similarity = retrieval.similarity(retrieval.entities.dissimilarity[mention, place])
         return cls(mention, entity, similarity, EntityNames.of(kb, np.unique(entity)))
 
-    def features(self, facts: Facts, some: slice) -> Matrix:
+    def features(self, facts: Facts, some: slice) -> Floats:
         """Return the features of some of the pairs; (pairs, features)."""
         return entity_features(facts, self.names, self.mention[some], self.entity[some], self.similarity[some])
 
 
-def weights_of(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> Floats:
+def weights_of(log_odds: LogOdds, features: Floats, names: tuple[str, ...]) -> Floats:
     """Return the dissimilarity of each pair, float32; of equal ones, that with more common letters is smaller."""
     letters = features[:, names.index("letters")]
     return np.asarray(1 - 1 / (1 + np.exp(-log_odds)) + _TRACE * (1 - letters), np.float32)

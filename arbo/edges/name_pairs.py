@@ -14,7 +14,6 @@ from arbo.data.codes import codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel
 from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of_all
 
-Matrix = npt.NDArray[np.float32]
 _EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
 _KINDS = ("words", "numbers", "letters", "legal", "titles", "small", "signs")
 NAME_FEATURES = (
@@ -71,7 +70,7 @@ class NameTable(NamedTuple):
         of_list = np.array(_of_list(np.diff(begin), owner, kind[token], len(tokens)), np.float64)
         return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma, of_list)
 
-    def features(self, first: Ids, second: Ids, lists: Neighbors, *, all_pairs: bool = False) -> Matrix:
+    def features(self, first: Ids, second: Ids, lists: Neighbors, *, all_pairs: bool = False) -> Floats:
         """Return the features of pairs of names; (pairs, features). Names that `differ` lack some unless ``all_pairs``.
 
         ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine.
@@ -117,7 +116,7 @@ def _of_list(size: Ids, owner: Ids, kind: npt.NDArray[np.int8], n_tokens: int) -
     return [np.log(max(n, 1)), float((size == 1).mean()), *shares, float(size.mean()), n / max(n_tokens, 1)]
 
 
-def differ(features: Matrix) -> Bools:
+def differ(features: Floats) -> Bools:
     """Return whether pairs of names mean different things whatever a model says; (pairs,).
 
     Both have a word, a number or a letter that the other lacks, or one has a sign, or one is a letter of the other, or
@@ -386,7 +385,7 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any
 
 
 @kernel
-def _compare_all(first: Ids, second: Ids, table: Any, memory: Any, is_all: bool, out: Matrix) -> None:
+def _compare_all(first: Ids, second: Ids, table: Any, memory: Any, is_all: bool, out: Floats) -> None:
     for row in range(len(first)):
         a, b = first[row], second[row]
         x, y = table.token[table.begin[a] : table.begin[a + 1]], table.token[table.begin[b] : table.begin[b + 1]]

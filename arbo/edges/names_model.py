@@ -18,7 +18,7 @@ import numpy as np
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
-from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, Matrix, NameTable, differ
+from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, NameTable, differ
 from arbo.edges.trees import Trees
 from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
 from arbo.retrieval.groups import fill
@@ -120,7 +120,7 @@ class ComparedNames(NamedTuple):
         source = self.lists.ids[target, at]
         return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
 
-    def features(self, first: Ids, second: Ids, *, all_pairs: bool = False) -> Matrix:
+    def features(self, first: Ids, second: Ids, *, all_pairs: bool = False) -> Floats:
         """Return the features of pairs, see `NameTable.features`; (pairs, features)."""
         return self.table.features(first, second, self.lists, all_pairs=all_pairs)
 

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from arbo.edges.features import Matrix
+from arbo.engine import Floats
 from arbo.errors import DataError
 
 _MANY = 50_000
@@ -39,7 +39,7 @@ class Trees(NamedTuple):
     @classmethod
     def fit(
         cls,
-        features: Matrix,
+        features: Floats,
         correct: npt.NDArray[np.bool_],
         *,
         trees: int = 200,
@@ -69,20 +69,20 @@ class Trees(NamedTuple):
         columns = [*map(np.concatenate, zip(*parts, strict=True)), np.array(roots)]
         return cls._of(columns, 1.0, float(model._baseline_prediction.ravel()[0]))
 
-    def calibrated(self, features: Matrix, correct: npt.NDArray[np.bool_]) -> Self:
+    def calibrated(self, features: Floats, correct: npt.NDArray[np.bool_]) -> Self:
         """Return trees with log-odds fitted, by Platt's logistic regression, to pairs that `fit` has not seen."""
         scores = self.scores(features)
         fitted = LogisticRegression(C=1e6).fit(scores[:, None], correct)
         slope, offset = float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
         return self._replace(slope=self.slope * slope, offset=self.offset * slope + offset)
 
-    def scores(self, features: Matrix) -> npt.NDArray[np.float64]:
+    def scores(self, features: Floats) -> npt.NDArray[np.float64]:
         """Return the log-odds of pairs; (pairs,)."""
         total = np.zeros((len(features), 1))
         _add(features, *self[:7], total, False)
         return self.slope * total[:, 0] + self.offset
 
-    def shares(self, features: Matrix) -> npt.NDArray[np.float64]:
+    def shares(self, features: Floats) -> npt.NDArray[np.float64]:
         """Divide the log-odds of pairs among the features that the trees compare; (pairs, features).
 
         A feature's share is the sum of the changes of the mean at the nodes that compare it (Saabas). The shares of a

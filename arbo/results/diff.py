@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -95,10 +95,7 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the rows and, if there are any, the changes of knowledge base and settings; ready for JSON."""
-        rows = {
-            what: [{name: getattr(row, name) for name in row.__slots__} for row in changes]
-            for what, changes in (("clusters", self.clusters), ("mentions", self.mentions))
-        }
+        rows = {"clusters": [*map(asdict, self.clusters)], "mentions": [*map(asdict, self.mentions)]}
         more = {"knowledge_base": dict(self.knowledge_base), "settings": dict(self.settings)}
         return rows | {what: changes for what, changes in more.items() if changes}
 

@@ -125,15 +125,15 @@ class Retrieval:
         """Convert dissimilarities to similarities (higher is closer)."""
         return np.float32(self.offset) - dissimilarity
 
-    def dissimilarity_to(self, entity: npt.NDArray[np.int32], mention: Ids | None = None) -> npt.NDArray[np.float32]:
-        """Return the dissimilarity of ``mention[i]``, or of mention ``i``, to ``entity[i]``; infinity for -1."""
+    def dissimilarity_to(self, entity: npt.NDArray[np.int32], mention: Ids) -> npt.NDArray[np.float32]:
+        """Return the dissimilarity of ``mention[i]`` to ``entity[i]``; infinity for -1."""
         of_pair = np.full(len(entity), np.inf, np.float32)
-        ids, dissimilarity = self.entities if mention is None else self.entities.of(mention)
+        ids, dissimilarity = self.entities.of(mention)
         pair, place = np.nonzero((ids == entity[:, None]) & (entity >= 0)[:, None])
         of_pair[pair] = dissimilarity[pair, place]
         other = np.flatnonzero((entity >= 0) & np.isinf(of_pair))
         if len(other):
-            of_pair[other] = self.distance(other if mention is None else mention[other], entity[other])
+            of_pair[other] = self.distance(mention[other], entity[other])
         return of_pair
 
 

@@ -10,15 +10,15 @@ from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.data.learnt import learnt_from
 from arbo.edges.facts import Facts
-from arbo.edges.features import Matrix, distinct, mention_features, mention_pairs, searched
+from arbo.edges.features import distinct, mention_features, mention_pairs, searched
 from arbo.edges.model import CandidatePairs, EdgeModel
 from arbo.edges.trees import Trees
-from arbo.engine import Bools, Ids
+from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
 
-Examples = tuple[Matrix, Bools]
+Examples = tuple[Floats, Bools]
 """Features of pairs, (pairs, features), and whether each pair is right."""
 _MOST = 250_000  # number of pairs of a group that teach, so that time does not grow with the square of a document
 
@@ -28,7 +28,7 @@ class Compared(NamedTuple):
 
     retrieval: Retrieval
     facts: Facts
-    features: Matrix
+    features: Floats
     correct: Bools
 
     @classmethod

@@ -25,10 +25,10 @@ from arbo.data.codes import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.edges.facts import Facts
-from arbo.edges.features import MENTION_FEATURES, Matrix, mention_features, mention_pairs
+from arbo.edges.features import MENTION_FEATURES, mention_features, mention_pairs
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
-from arbo.engine import Bools, Ids, Method, Neighbors, partition
+from arbo.engine import Bools, Floats, Ids, Method, Neighbors, partition
 from arbo.linking.tuning import choose
 from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import Retrieval
@@ -128,7 +128,7 @@ def interval(gain: Ids, document: Ids) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _referring_back(corpus: Corpus, most: int | None) -> tuple[Matrix, Bools]:
+def _referring_back(corpus: Corpus, most: int | None) -> tuple[Floats, Bools]:
     """Return features of the pairs within documents, and whether the later mention is the antecedent of the earlier."""
     found = arbo.Linker().retrieve(corpus, k=EdgeModel.neighbors, discover=True)
     facts, label = Facts.of(found.inputs), Gold.of(corpus).classes
