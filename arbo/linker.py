@@ -240,7 +240,7 @@ class Linker:
         corpus, discovers = Corpus.of(documents), self.kb is None
         score = objective_of(objective, method, discovers=discovers)
         linker = self._suited(corpus) if discovers else self
-        retrieval = linker.retrieve(corpus, k=max(ks_of(linker.config)), discover=discovers, in_order=True)
+        retrieval = linker.retrieve(corpus, k=max(ks_of(linker.config)), in_order=True)
         gold = Gold.of(corpus, self.kb).taken(corpus.order)
         tuning = choose(retrieval, gold, linker.config, score, self.announce("tuning"), method)
         return linker.configured(config=tuning.applied(linker.config), tuning=tuning)
@@ -256,22 +256,21 @@ class Linker:
             raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
         corpus = Corpus.of(documents)
         config = replace(self.config, candidates=k)
-        nearest = self.configured(config=config).retrieve(corpus, k=0, discover=False)
+        nearest = self.configured(config=config).retrieve(corpus, k=0)
         ids, dissimilarity = nearest.entities
         scores = nearest.similarity(dissimilarity)
         return Candidates(ids, scores, corpus.fingerprint, self.kb.fingerprint, nearest.settings)
 
-    def retrieve(self, corpus: Corpus, *, k: int, discover: bool, in_order: bool = False) -> Retrieval:
-        """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
+    def retrieve(self, corpus: Corpus, *, k: int, in_order: bool = False) -> Retrieval:
+        """Find the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
 
         With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
         which the documents came. A reranker scores the nearest entities again. An edge model sets the weights of the
         edges between mentions, keeps the ``k`` lightest edges into each mention and, if it was trained with a knowledge
         base, sets the weights of the edges from entities too.
         """
-        linker = self._without_kb() if discover else self
-        mentions = linker._mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
-        return linker._weighed(linker._searched(mentions, k), k)
+        mentions = self._mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
+        return self._weighed(self._searched(mentions, k), k)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""

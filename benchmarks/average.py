@@ -105,7 +105,7 @@ def clusters(corpus: str, edges: str) -> Row:
     linker = arbo.Linker(config=arbo.LinkerConfig(k=K))
     if edges == "learnt":
         linker = replace(linker, edges=arbo.train_edges(parts["train"], parts["dev"], None))
-    graphs = {part: linker.retrieve(parts[part], k=K, discover=True).graph(K) for part in ("dev", "test")}
+    graphs = {part: linker.retrieve(parts[part], k=K).graph(K) for part in ("dev", "test")}
     gold = {part: Gold.of(parts[part], None).classes for part in graphs}
     row: Row = {}
     for name in ("single", "average", "hdbscan", *["leiden"] * bool(importlib.util.find_spec("leidenalg"))):

@@ -50,7 +50,7 @@ def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
     tuned = linker.tune(job.documents(job.dev))
     assert tuned.tuning is not None
     linker = tuned.configured(config=arbo.LinkerConfig(), tuning=None)  # keeps the entities' vectors
-    retrieval = linker.retrieve(test, k=max(KS), discover=False, in_order=True)
+    retrieval = linker.retrieve(test, k=max(KS), in_order=True)
     place = {"corpus": job.name, "encoder": encoder_name}
 
     yield "linking", {**place, "method": "default", "k": 4, **_scores(decided(kb, retrieval, linker.config))}

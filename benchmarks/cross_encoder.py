@@ -264,7 +264,7 @@ def by_method(jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo
         ("cross-encoder", "encoder"): reranked,
     }
     for (entity, mention), linker in whose.items():
-        retrieval = linker.retrieve(test, k=config.k, discover=False, in_order=True)
+        retrieval = linker.retrieve(test, k=config.k, in_order=True)
         row: Row = {"corpus": CORPORA[0], "entity edges": entity, "mention edges": mention}
         for method in METHODS:
             linked = decided(kb, retrieval, replace(linker.config, method=method)).evaluate().linking

@@ -84,7 +84,7 @@ def pairs_of(some: NamedList) -> Pairs:
     for name, cluster in zip(*some, strict=True):
         clusters.setdefault(name, set()).add(cluster)
     of_list = arbo.Linker(config=arbo.LinkerConfig().of_list())
-    near = of_list.retrieve(Corpus.of(some.names), k=NamesModel.neighbors, discover=True, in_order=True)
+    near = of_list.retrieve(Corpus.of(some.names), k=NamesModel.neighbors, in_order=True)
     compared = ComparedNames.of(near)
     names = near.inputs.taken(compared.rows).names
     first, second = compared.pairs()

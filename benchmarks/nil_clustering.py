@@ -184,9 +184,7 @@ def compare(gap: Gap, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
     """Rows of the tables of one corpus and encoder."""
     place = {"corpus": gap.name, "encoder": encoder_name}
     retrievals = [
-        arbo.Linker(part.kb, encoder, arbo.LinkerConfig(candidates=CANDIDATES)).retrieve(
-            part.documents, k=max(KS), discover=False
-        )
+        arbo.Linker(part.kb, encoder, arbo.LinkerConfig(candidates=CANDIDATES)).retrieve(part.documents, k=max(KS))
         for part in (gap.dev, gap.test)
     ]
     dev, test = map(Decider, retrievals)

@@ -101,7 +101,7 @@ class Curve:
 def nil(data: Data, encoder: arbo.DualEncoder) -> Row:
     """Table 4 of the paper, and the curve."""
     linker = arbo.Linker(data.kb, encoder, arbo.LinkerConfig("independent", candidates=CANDIDATES))
-    dev, test = (linker.retrieve(part, k=1, discover=False) for part in (data.dev, data.test))
+    dev, test = (linker.retrieve(part, k=1) for part in (data.dev, data.test))
     curves = []
     for part, retrieval in ((data.dev, dev), (data.test, test)):
         gold = NilGold.of(Part(part, data.kb))

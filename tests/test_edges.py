@@ -187,7 +187,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path, key: str, value: Any, said: 
 
 def test_learnt_edges_replace_those_of_the_encoder() -> None:
     documents, kb = arbo.load_sample()
-    retrieval = arbo.Linker(kb).retrieve(documents, k=4, discover=False)
+    retrieval = arbo.Linker(kb).retrieve(documents, k=4)
     model = EdgeModel(fitted()[0], None, {"pairs": 600})
     found = model.applied(retrieval, kb, 3)
     assert found.mentions.ids.shape == (len(documents.mentions), 3)
@@ -200,7 +200,7 @@ def test_learnt_edges_replace_those_of_the_encoder() -> None:
 def test_direction_of_edges_within_a_document(linking: bool) -> None:
     texts = ["[Ada Lovelace] met [Bell]. [She] and [the company] saw [Lovelace] and [Ada].", "[Ada] and [Bell]"]
     documents, kb = corpus(*texts), arbo.KnowledgeBase([arbo.Entity("1", "Ada"), arbo.Entity("2", "Bell")])
-    retrieval = arbo.Linker(kb).retrieve(documents, k=7, discover=not linking)
+    retrieval = arbo.Linker(kb if linking else None).retrieve(documents, k=7)
     found = EdgeModel(fitted()[0], None, {}).applied(retrieval, kb if linking else None, 7).mentions
     target, place = np.nonzero(found.ids >= 0)
     edges = set(zip(found.ids[target, place].tolist(), target.tolist(), strict=True))
@@ -274,9 +274,9 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
 def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, edges=learnt)
-    whole = linker.retrieve(documents, k=4, discover=False)
+    whole = linker.retrieve(documents, k=4)
     monkeypatch.setattr("arbo.edges.model._BLOCK", 100)
-    parts = linker.retrieve(documents, k=4, discover=False)
+    parts = linker.retrieve(documents, k=4)
     np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
     np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)
 
@@ -320,7 +320,7 @@ def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:
     chains = [line("a1", {"cluster": "x"}, {"cluster": "y"}, {"entities": ["Q1"]}), line("a2", {"cluster": "z"})]
     across = [line("b1", {"cluster": "u"}), line("b2", {"cluster": "u"}, {"cluster": "v"})]
     documents = Corpus.of([*chains, *across])
-    found = arbo.Linker().retrieve(documents, k=4, discover=True)
+    found = arbo.Linker().retrieve(documents, k=4)
     known = known_elsewhere(found, Gold.of(documents))
     assert known.tolist() == [False, False, True, False, True, True, True]
     *_, features, correct = Compared.of(arbo.Linker(), documents)

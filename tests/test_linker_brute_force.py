@@ -159,7 +159,7 @@ def test_discovery_is_single_linkage(sample: Sample, k: int) -> None:
     """Of discovery without a knowledge base: the connected components of the lists within the threshold."""
     documents, _ = sample
     result = arbo.Linker(config=arbo.LinkerConfig(k=k)).discover(documents)
-    retrieval = arbo.Linker().retrieve(documents, k=k, discover=True)
+    retrieval = arbo.Linker().retrieve(documents, k=k)
     near = retrieval.mentions.dissimilarity <= result.manifest["threshold"]["mention"]
     parent = list(range(len(near)))
 

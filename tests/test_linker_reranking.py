@@ -88,8 +88,8 @@ def test_the_second_stage_is_one_function() -> None:
     assert one.made_by == skipped.made_by != again.made_by == found.made_by
     assert np.array_equal(one.entities, skipped.entities)
     corpus = arbo.Corpus.of(documents)
-    retrieval = linker.retrieve(corpus, k=2, discover=False)
-    first = replace(linker, reranker=None).retrieve(corpus, k=2, discover=False)
+    retrieval = linker.retrieve(corpus, k=2)
+    first = replace(linker, reranker=None).retrieve(corpus, k=2)
     assert np.array_equal(retrieval.mentions.dissimilarity, first.mentions.dissimilarity)
     assert retrieval.graph(2).n_edges == first.graph(2).n_edges
 
@@ -97,7 +97,7 @@ def test_the_second_stage_is_one_function() -> None:
 def test_the_score_of_an_entity_that_is_no_candidate_is_zero() -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=2))
-    first = linker.retrieve(arbo.Corpus.of(documents), k=1, discover=False)
+    first = linker.retrieve(arbo.Corpus.of(documents), k=1)
     second = reranked(first, ScoreMemory(indifferent()), kb, skip_margin=None, announce=quiet)
     nearest, every = second.entities.ids[:, 0], np.arange(len(documents.mentions))
     assert set(second.similarity(second.dissimilarity_to(nearest, every)).tolist()) == {0.5}

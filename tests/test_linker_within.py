@@ -72,7 +72,7 @@ def test_the_partition_is_that_of_complete_lists(
 ) -> None:
     """At thresholds that some edges have exactly, and just below and above them."""
     corpus, kb, encoder = problem(form, metric, 1)
-    whole = Linker(kb, encoder).retrieve(corpus, k=6, discover=False)
+    whole = Linker(kb, encoder).retrieve(corpus, k=6)
     there = whole.mentions.dissimilarity[np.isfinite(whole.mentions.dissimilarity)]
     n_shorter = 0
     for quantile in (0.02, 0.3, 0.7):
@@ -125,8 +125,8 @@ def test_complete_lists_where_edges_beyond_the_threshold_count(sample: Sample) -
         Linker(kb, edges="english"),
     ):
         few = documents[:20]
-        found, whole = searched(linker, few, 4), linker.retrieve(few, k=4, discover=False)
+        found, whole = searched(linker, few, 4), linker.retrieve(few, k=4)
         assert found.within is None
         np.testing.assert_array_equal(found.mentions.ids, whole.mentions.ids)
         assert linker.link(few).manifest["search"]["within"] is None
-    assert Linker(kb).retrieve(few, k=4, discover=False).within is None, "tuning needs all"
+    assert Linker(kb).retrieve(few, k=4).within is None, "tuning needs all"

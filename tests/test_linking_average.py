@@ -27,7 +27,7 @@ def sample() -> tuple[Corpus, arbo.KnowledgeBase]:
 
 def test_discovery_cuts_average_linkage_of_all_mentions(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
     linker = arbo.Linker(None, config=replace(AVERAGE, nil_threshold=0.6, mention_threshold=0.0))
-    retrieval = linker.retrieve(sample[0], k=4, discover=True)
+    retrieval = linker.retrieve(sample[0], k=4)
     label = average_tree(retrieval.graph(4)).cut(0.6)
     found = linker.discover(sample[0])
     ids = found.link_table["cluster_id"].to_pylist()

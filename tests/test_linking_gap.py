@@ -81,12 +81,7 @@ def test_few_mentions_few_names_and_settings_leave_the_constant() -> None:
         manifest = arbo.Linker(kb, config=config).link(documents).manifest
         assert manifest["threshold"]["entity"] == expected
         assert manifest["gap"] == (0 if config.get("kb_complete") else None)
-    assert (
-        estimated_gap(
-            arbo.Linker(base_of(["one"])).retrieve(arbo.Corpus.of(WORDS), k=0, discover=False).entities, WORDS, kb
-        )
-        is None
-    )
+    assert estimated_gap(arbo.Linker(base_of(["one"])).retrieve(arbo.Corpus.of(WORDS), k=0).entities, WORDS, kb) is None
 
 
 @settings(max_examples=8, deadline=None)

@@ -59,7 +59,7 @@ def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch)
     kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", f"name of {i:03}") for i in range(200)])
     corpus = arbo.Corpus([document(f"d{i}", *(f"name of {(i * j) % 200:03}" for j in range(20))) for i in range(1000)])
     made = linker(kb)
-    found = made.retrieve(corpus, k=4, discover=False, in_order=True)
+    found = made.retrieve(corpus, k=4, in_order=True)
     clusters = partition(found.graph(4), "arborescence", made.config.limits(found.threshold))
     mentions = found.inputs.corpus.tables.mentions
     monkeypatch.setattr(tables, "_SLICE", 500)

@@ -174,7 +174,7 @@ def test_arborescence_is_not_nested() -> None:
 
 @pytest.fixture(scope="module")
 def retrieval(tuned: arbo.Linker, dev: arbo.Corpus) -> Retrieval:
-    return tuned.retrieve(dev, k=8, discover=False)
+    return tuned.retrieve(dev, k=8)
 
 
 def score_at(
@@ -265,7 +265,7 @@ def test_discovery_finds_the_best_of_all_cuts(sample: Sample) -> None:
     documents = sample[0]
     tuned = arbo.Linker().tune(documents)
     assert tuned.tuning is not None
-    retrieval = tuned.retrieve(documents, k=8, discover=True)
+    retrieval = tuned.retrieve(documents, k=8)
     classes = [frozenset(mention.gold or ()) for mention in documents.mentions]
     known = np.array([bool(ids) for ids in classes])
     truth = [ids for ids in classes if ids]
@@ -399,7 +399,7 @@ def test_independent_linking_is_the_threshold_on_the_best_entity(
     tuned = tuned_for["nil_f1"]
     assert tuned.tuning is not None
     assert tuned.kb is not None
-    retrieval = tuned.retrieve(dev, k=1, discover=False)
+    retrieval = tuned.retrieve(dev, k=1)
     nearest = retrieval.entities.dissimilarity[:, 0]
     annotated = np.array([mention.gold is not None for mention in dev.mentions])
     is_nil = np.array([not any(id_ in tuned.kb for id_ in mention.gold or ()) for mention in dev.mentions])

@@ -33,7 +33,7 @@ def linker(shared: Shared) -> arbo.Linker:
 
 
 def search(linker: arbo.Linker, corpus: arbo.Corpus) -> Searched:
-    return Searched(corpus, linker, linker.retrieve(corpus, k=4, discover=False, in_order=True))
+    return Searched(corpus, linker, linker.retrieve(corpus, k=4, in_order=True))
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ class Case:
 def test_neighbours_are_the_nearest_of_the_domain(seed: int, k: int, candidates: int) -> None:
     """Against all inner products, sorted by value and then by row."""
     case = Case(seed)
-    retrieval = case.linker(case.kb, candidates=candidates).retrieve(case.corpus, k=k, discover=False)
+    retrieval = case.linker(case.kb, candidates=candidates).retrieve(case.corpus, k=k)
     for found, domains, vectors, most in (
         (retrieval.entities, case.entity_domains, case.entities, candidates),
         (retrieval.mentions, case.mention_domains, case.mentions[:, None], k),
@@ -132,7 +132,7 @@ def test_a_mention_alone_and_one_without_an_entity() -> None:
     assert [link.margin is None for link in result.links] == [False, True, True, True]
     assert result.links[2].cluster == result.links[3].cluster
     assert str(result.explain("m2")).startswith('"word2" in d2 is NIL')
-    retrieval = linker.retrieve(corpus, k=2, discover=False)
+    retrieval = linker.retrieve(corpus, k=2)
     assert retrieval.mentions.ids.tolist() == [[-1, -1], [-1, -1], [3, -1], [2, -1]]
     assert retrieval.entities.ids.tolist() == [[1, 2, -1], [0, -1, -1], [-1, -1, -1], [-1, -1, -1]]
 

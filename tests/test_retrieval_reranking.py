@@ -99,7 +99,7 @@ def test_a_reranked_retrieval_has_the_thresholds_of_who_makes_the_edges() -> Non
     documents, kb = arbo.load_sample()
     first = arbo.Linker(kb)
     second = first.configured(reranker=indifferent())
-    found, entities = (one.retrieve(documents, k=2, discover=False) for one in (first, second))
+    found, entities = (one.retrieve(documents, k=2) for one in (first, second))
     assert entities.threshold == (0.5, found.threshold[1])
     assert (entities.mentions.ids == found.mentions.ids).all()
     assert (entities.mentions.dissimilarity == found.mentions.dissimilarity).all()

@@ -58,7 +58,7 @@ class Reconciliation:
     def threshold(self) -> float:
         """The score from which a candidate may be a match: that from which the linker links a mention on its own."""
         linker = self.service.undivided
-        lists = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0, discover=False)
+        lists = linker.retrieve(Corpus.of([self.service.kb.entities[0].name]), k=0)
         return 100 * (lists.offset - linker.config.limits(lists.threshold)[0])
 
     def manifest(self, base: str) -> Answer:

@@ -34,7 +34,7 @@ class Compared(NamedTuple):
     @classmethod
     def of(cls, linker: Linker, corpus: Corpus, most: int | None = None) -> Self:
         """Collect the pairs of a corpus; of a group with more than ``most``, some of the wrong ones are left out."""
-        retrieval = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
+        retrieval = linker.retrieve(corpus, k=EdgeModel.neighbors)
         facts, classes = Facts.of(retrieval.inputs), Gold.of(corpus)
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         label = classes.classes
@@ -130,7 +130,7 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
     parts = []
     for corpus, others in ((halves[0], halves[1]), (halves[1], halves[0]), (dev, train)):
         named = linker.kb.with_names_of(others, expand_abbreviations=linker.config.expand_abbreviations)
-        retrieval = linker.configured(kb=named).retrieve(corpus, k=0, discover=False)
+        retrieval = linker.configured(kb=named).retrieve(corpus, k=0)
         parts.append(_entity_examples(retrieval, Facts.of(retrieval.inputs), corpus, named))
     return parts[:2], parts[2:]
 

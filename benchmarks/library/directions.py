@@ -111,7 +111,7 @@ class Directions:
             train, dev = self.parts["train"], self.parts["dev"]
             trees = Trees.fit(*_referring_back(train, _MOST)).calibrated(*_referring_back(dev, None))
         edges = Directed(self.model.mentions, self.model.entities, self.model.trained, direction=direction, back=trees)
-        return arbo.Linker(self.kb, edges=edges).retrieve(self.parts[part], k=8, discover=False)
+        return arbo.Linker(self.kb, edges=edges).retrieve(self.parts[part], k=8)
 
     def _tuned(self, direction: str, method: Method) -> tuple[int, tuple[float, float]]:
         """Choose k and the thresholds of a method on the development part."""
@@ -130,7 +130,7 @@ def interval(gain: Ids, document: Ids) -> tuple[float, float]:
 
 def _referring_back(corpus: Corpus, most: int | None) -> tuple[Floats, Bools]:
     """Return features of the pairs within documents, and whether the later mention is the antecedent of the earlier."""
-    found = arbo.Linker().retrieve(corpus, k=EdgeModel.neighbors, discover=True)
+    found = arbo.Linker().retrieve(corpus, k=EdgeModel.neighbors)
     facts, label = Facts.of(found.inputs), Gold.of(corpus).classes
     first, second = mention_pairs(facts, codes_of(found.groups), found.mentions)
     document = facts.columns["document"]
