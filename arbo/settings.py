@@ -82,10 +82,6 @@ class Settings:
         except UsageError as error:
             raise DataError(str(error), file=file) from None
 
-    def changed_by(self, values: object, *, file: str | None = None) -> Self:
-        """Return these settings with some values replaced; see `from_dict`."""
-        return self.from_dict(asdict(self) | values if isinstance(values, dict) else values, file=file)
-
     def changed_by_words(self, words: Mapping[str, Any]) -> Self:
         """Return these settings with values that are texts, as on a command line, or JSON; a list takes further texts.
 
@@ -165,14 +161,14 @@ def field_texts(module: str, name: str) -> Mapping[str, FieldText]:
     return texts
 
 
-def read_json(path: PathLike, what: str, advice: str = "write JSON in UTF-8") -> Any:
+def read_json(path: PathLike, what: str) -> Any:
     """Read a JSON file; raise DataError, which calls the file ``what``, if that fails."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {what}: {error.strerror}; check the path", file=fspath(path)) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"cannot read {what}: {error}; {advice}", file=fspath(path)) from None
+        raise DataError(f"cannot read {what}: {error}; write JSON in UTF-8", file=fspath(path)) from None
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:

@@ -14,6 +14,7 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 """
 
 import shutil
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -39,7 +40,7 @@ def config_of(cell: Cell) -> arbo.TrainingConfig | None:
     """Return the training settings of a cell; None for the start as it is."""
     if cell["positives"] == UNTRAINED:
         return None
-    return WITHOUT_KB.changed_by({"batch_size": 16, "micro_batch": 16, **cell})
+    return replace(WITHOUT_KB, **{"batch_size": 16, "micro_batch": 16, **cell})
 
 
 CELLS = Cells("no_kb", lambda cell: [READS, config_of(cell)])

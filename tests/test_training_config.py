@@ -13,7 +13,7 @@ import pytest
 import arbo
 from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.errors import DataError, UsageError
-from arbo.pipeline.named_linker import encoder_like
+from arbo.pipeline.saved_run import encoder_like
 from arbo.spans.model import LabelAttentionConfig
 from arbo.training import config
 from arbo.training.config import OslatTraining, RerankingConfig, SelfAlignmentConfig, TrainingConfig

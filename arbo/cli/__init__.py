@@ -1,4 +1,4 @@
-"""The command line: most verbs have a module of their own; the other modules hold the code that verbs share."""
+"""The command line: a module for verbs that belong together; the other modules hold the code that verbs share."""
 
 import gc
 import os
@@ -18,20 +18,18 @@ from arbo.cli import console
 from arbo.errors import ArboError, DataError, UsageError
 
 _MARKUP: Literal["markdown"] = "markdown"
-_VERBS = {
-    "demo": "demo",
-    "link": "link discover",
-    "find": "find",
-    "tune": "tune",
-    "evaluate": "evaluate score",
-    "show": "show explain diff export",
-    "review": "review",
-    "add": "add",
-    "serve": "explore serve",
-    "train": "train",
-    "kb": "kb",
-}
-"""The verbs by their module, in the order of the help."""
+_VERBS = (
+    ("link", "demo link discover"),
+    ("find", "find"),
+    ("train", "tune"),
+    ("show", "evaluate score show explain diff export"),
+    ("review", "review"),
+    ("link", "add"),
+    ("serve", "explore serve"),
+    ("train", "train"),
+    ("kb", "kb"),
+)
+"""The modules of the verbs, in the order of the help."""
 _GROUPS = {
     "train": ("Train an encoder, names, edges, a finder or a reranker.", "encoder names edges finder reranker"),
     "kb": ("Inspect, convert or change a knowledge base.", "check edit convert index"),
@@ -42,14 +40,14 @@ _GROUPS = {
 class _Commands(Mapping[str, Any]):
     """The commands of verbs by their names; a module is imported when one of its verbs is needed."""
 
-    def __init__(self, verbs: Mapping[str, str]) -> None:
-        self._module = {name: module for module, names in verbs.items() for name in names.split()}
+    def __init__(self, *verbs: tuple[str, str]) -> None:
+        self._module = {name: module for module, names in verbs for name in names.split()}
 
     def __getitem__(self, name: str) -> Any:
         module = self._module[name]
         if name in _GROUPS:
             text, names = _GROUPS[name]
-            commands: Any = _Commands({module: names})
+            commands: Any = _Commands((module, names))
             return TyperGroup(name=name, help=text, commands=commands, no_args_is_help=True, rich_markup_mode=_MARKUP)
         from arbo.cli.fields import spread
 
@@ -68,7 +66,7 @@ class _Verbs(TyperGroup):
     """The verbs; click sees a pipe that is closed, and reports an unknown choice without a prefix of typer."""
 
     def __init__(self, **attributes: Any) -> None:
-        super().__init__(**{**attributes, "commands": _Commands(_VERBS)})
+        super().__init__(**{**attributes, "commands": _Commands(*_VERBS)})
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 import typer
 from typer import Option
@@ -18,7 +18,7 @@ from arbo.errors import UsageError
 from arbo.settings import FieldText, Settings, field_texts, read_json
 
 S = TypeVar("S", bound=Settings)
-_PANEL, QUOTES = "Settings", "\"'"
+_PANEL = "Settings"
 _SET = (
     "Set a field of the settings, such as `k=8`; see `--settings`. `@FILE` reads a JSON object of fields; may be "
     "repeated."
@@ -107,7 +107,7 @@ class Chosen:
                 raise UsageError(_unknown(name, shown))
             group, key = place
             group_values = values.setdefault(group.name, {})
-            adds = isinstance(value, str) and _is_list(group.texts[key])
+            adds = isinstance(value, str) and group.texts[key].kind.startswith("list[")
             group_values[key] = [*group_values.get(key, ()), value] if adds else value
         return cls(values)
 
@@ -147,31 +147,27 @@ def _explain(shown: Shown) -> None:
 def spread(verb: Callable[..., None]) -> Callable[..., None]:
     """Return a verb with the option `--json`, and the fields of its groups as options, those without a default first.
 
-    A parameter that is annotated with a dataclass stands for the options of its fields, and ``Annotated[Chosen,
+    A parameter that is annotated with a dataclass stands for the options of its fields, and ``how: Annotated[Chosen,
     Shown(...)]`` for `--set`, `--settings` and the options of the fields that are shown.
     """
     parameters = signature(verb, eval_str=True).parameters
-    args = {
-        name: get_args(one.annotation) for name, one in parameters.items() if get_origin(one.annotation) is Annotated
-    }
-    settings = {name: shown for name, (kind, shown, *_) in args.items() if kind is Chosen}
+    shown: Shown | None = get_args(parameters["how"].annotation)[1] if "how" in parameters else None
     groups: dict[str, Any] = {name: one.annotation for name, one in parameters.items() if is_dataclass(one.annotation)}
 
     @wraps(verb)
     def flat(**values: Any) -> None:
         console.as_json = values.pop("json")
-        for name, shown in settings.items():
+        if shown is not None:
             pairs, _ = values.pop("set_") or (), values.pop("settings_")
-            options = {option: values.pop(option) for option in shown.options}
-            options = {option: value for option, value in options.items() if value is not None}
-            values[name] = Chosen.parsed(shown, pairs, options)
+            options = {name: value for name in shown.options if (value := values.pop(name)) is not None}
+            values["how"] = Chosen.parsed(shown, pairs, options)
         for name, group in groups.items():
             values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
         verb(**values)
 
     options: list[Parameter] = []
     for name, one in parameters.items():
-        options += _fields(one) if name in groups else _settings(settings[name]) if name in settings else [one]
+        options += _fields(one) if name in groups else _settings(shown) if shown and name == "how" else [one]
     options = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
     options.append(_parameter("json", bool, False, Option("--json", help="Print only JSON on stdout.")))
     # The required first, `--set` and `--settings` last.
@@ -191,7 +187,7 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
     """Yield the options of fields, whose help is the first sentence of their docstring, `--set` and `--settings`."""
     for name, panel in shown.options.items():
         text = next(group.texts[name] for group in shown.groups if name in group.texts)
-        value = text.default.strip(QUOTES)
+        value = text.default.strip("\"'")
         default = "" if value in ("None", "False") else f" [default: {value}]"
         option = Option(
             f"--{_FLAGS.get(name, name.replace('_', '-'))}", help=f"{text.summary}{default}", rich_help_panel=panel
@@ -201,16 +197,13 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
             yield _parameter(name, bool, False, option)
         else:
             option.metavar = _METAVARS.get(name, name.upper())
-            yield _parameter(name, list[str] | None if _is_list(text) else str | None, None, option)
+            kind = list[str] | None if text.kind.startswith("list[") else str | None
+            yield _parameter(name, kind, None, option)
     set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
     yield _parameter("set_", list[str] | None, None, set_)
     how: Any = {"is_eager": True, "callback": lambda is_given: _explain(shown) if is_given else None}
     settings = Option("--settings", help="Explain all fields of `--set`, and exit.", rich_help_panel=_PANEL, **how)
     yield _parameter("settings_", bool, False, settings)
-
-
-def _is_list(text: FieldText) -> bool:
-    return text.kind.startswith("list[")
 
 
 def _parameter(name: str, kind: Any, default: Any, info: Any) -> Parameter:

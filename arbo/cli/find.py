@@ -13,6 +13,7 @@ from arbo.cli import console, options
 from arbo.cli.fields import READING, TABLE, Chosen, Shown
 from arbo.cli.inputs import Docs, Kb, ReadingConfig, check_output
 from arbo.cli.models import ABBREVIATIONS, FINDING, expands_abbreviations, load_finder
+from arbo.progress import bars
 
 if TYPE_CHECKING:
     from arbo.spans.evaluation import FoundScores
@@ -64,7 +65,6 @@ def find(
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
     """Find mentions in documents; print how many existing mentions are left out, and warn if no mention is found."""
     from arbo.data.learnt import warnings_of
-    from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, find as find_mentions
 
     for warning in warnings_of(documents, {"the finder": getattr(finder, "model", None)}):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,6 @@ from arbo.formats.files import read_head, read_lines
 from arbo.settings import Settings
 
 if TYPE_CHECKING:
-    from arbo.data import Corpus, KnowledgeBase
     from arbo.data.gold import Gold
 
 
@@ -58,7 +57,7 @@ class Kb:
     path: options.Kb
     kb_format: options.KbFormat = None
 
-    def read(self, how: ReadingConfig, columns: Mapping[str, str] | None = None) -> KnowledgeBase:
+    def read(self, how: ReadingConfig, columns: Mapping[str, str] | None = None) -> arbo.KnowledgeBase:
         """Read it, and print what is noteworthy."""
         from arbo.pipeline.saved_run import read_base
 
@@ -81,7 +80,7 @@ class OptionalKb:
     path: options.OptionalKb = None
     kb_format: options.KbFormat = None
 
-    def read(self, how: ReadingConfig) -> KnowledgeBase | None:
+    def read(self, how: ReadingConfig) -> arbo.KnowledgeBase | None:
         """Read it as `Kb` does, if there is one."""
         return None if self.path is None else Kb(path=self.path, kb_format=self.kb_format).read(how)
 
@@ -93,7 +92,7 @@ class Reading:
     format_: options.Format = None
     types: options.Types = None
 
-    def read_from(self, docs: Sequence[Path], how: ReadingConfig, *, mentions: bool | None = True) -> Corpus:
+    def read_from(self, docs: Sequence[Path], how: ReadingConfig, *, mentions: bool | None = True) -> arbo.Corpus:
         """Read documents, the names in a column of a table, or those in the lines of a text without mentions.
 
         Raise DataError if the documents have no mentions, unless ``mentions`` is false, or None and they are prose.
@@ -141,7 +140,7 @@ class Docs(Reading):
         # A pattern means the files that match now, and none that the command writes before it reads.
         object.__setattr__(self, "paths", [*map(Path, formats.expanded(self.paths))])
 
-    def read(self, how: ReadingConfig, **more: Any) -> Corpus:
+    def read(self, how: ReadingConfig, **more: Any) -> arbo.Corpus:
         """Read them as `read_from` does."""
         return self.read_from(self.paths, how, **more)
 
@@ -151,14 +150,14 @@ class Docs(Reading):
         how_read |= {"text_column": how.text_column, "by_topic": how.by_topic}
         return {name: value for name, value in how_read.items() if value}
 
-    def dev(self, path: Path | None, how: ReadingConfig) -> Corpus | None:
+    def dev(self, path: Path | None, how: ReadingConfig) -> arbo.Corpus | None:
         """Read the documents of --dev likewise, if they are given; raise UsageError for ids without documents."""
         if path is None and how.dev_ids is not None:
             raise UsageError("dev_ids needs --dev; add it, or leave dev_ids out")
         return None if path is None else self.read_from([path], replace(how, ids=how.dev_ids))
 
 
-def _names_of(documents: Corpus, place: str, *, titles: bool) -> Corpus:
+def _names_of(documents: arbo.Corpus, place: str, *, titles: bool) -> arbo.Corpus:
     """Return the lines of texts as names, unless they are prose."""
     if _is_prose(documents, titles=titles):
         return documents
@@ -167,7 +166,7 @@ def _names_of(documents: Corpus, place: str, *, titles: bool) -> Corpus:
     return arbo.Corpus.of([line.removesuffix("\r") for lines in texts for line in lines])
 
 
-def _is_prose(documents: Corpus, *, titles: bool = False) -> bool:
+def _is_prose(documents: arbo.Corpus, *, titles: bool = False) -> bool:
     """Return whether no mention is marked, and a line has over 300 characters or most are sentences, not ``titles``."""
     if documents.n_mentions:
         return False
@@ -176,7 +175,7 @@ def _is_prose(documents: Corpus, *, titles: bool = False) -> bool:
     return 2 * sentences > len(lines) or max(map(len, lines), default=0) > 300
 
 
-def _of_ids(documents: Corpus, file: Path) -> Corpus:
+def _of_ids(documents: arbo.Corpus, file: Path) -> arbo.Corpus:
     """Return the documents whose ids a file lists, and warn of unknown ids; lines with `#` first are comments."""
     lines = (line.strip() for _, line in read_lines(file))
     ids = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
@@ -199,7 +198,7 @@ def _say_columns(what: str, items: Iterable[Mapping[str, object]], name: str) ->
         console.say(f"{name}: further columns of {what} kept: {listed(columns, 10)}")
 
 
-def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
+def read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
     """Return the gold annotations of documents, looked up in ``kb``; warn of a doubtful id, see `Gold.doubt`."""
     from arbo.data.gold import Gold
 
@@ -263,11 +262,3 @@ def check_no_input(file: Path, *inputs: Path | None) -> None:
     for path in (Path(name) for pattern in inputs if pattern is not None for name in formats.expanded(pattern)):
         if real(path) in {target, *target.parents}:
             raise UsageError(f"{file} would change the input {path}; choose another file")
-
-
-def save(write: Callable[[Path], None], file: Path) -> None:
-    """Write a report; raise UsageError if that fails."""
-    try:
-        write(file)
-    except ValueError as error:
-        raise UsageError(f"cannot write {file}: {error}") from None

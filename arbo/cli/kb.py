@@ -19,16 +19,14 @@ from arbo.cli.models import ABBREVIATIONS, JobConfig, expands_abbreviations, loa
 from arbo.errors import UsageError, listed
 from arbo.formats import read_knowledge_base
 from arbo.formats.files import read_lines
+from arbo.progress import bars
 from arbo.text.names import normalize_name, normalize_names
 
 _OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
 Output = Annotated[Path, Option("--out", help=_OUTPUT)]
 
 
-def check(
-    kb: options.KbArgument,
-    kb_format: options.KbFormat = None,
-) -> None:
+def check(kb: options.KbArgument, kb_format: options.KbFormat = None) -> None:
     """Count a knowledge base, and list its problems and how to solve them.
 
     Errors lose data or make an entity unreachable, such as malformed entries, or ids and names that nothing can match.
@@ -62,14 +60,11 @@ def check(
 
 
 _ADD_NAMES = "Add the names that these annotated documents use for entities to them as aliases; may be repeated."
-_Docs = Annotated[list[Path] | None, Option("--add-names", metavar="DOCS", help=_ADD_NAMES)]
 _ADD_DISCOVERED = (
     "Make entities of the discovered entities of this run that corrections name as new. Their ids are those of their "
     "clusters, and the names of their mentions become aliases."
 )
-_Discovered = Annotated[Path | None, Option("--add-discovered", metavar="RUN", help=_ADD_DISCOVERED)]
 _REMOVE_NAMES = "Remove this name from all entities, or the names in @FILE, one on each line; may be repeated."
-_Names = Annotated[list[str] | None, Option("--remove-names", metavar="NAME|@FILE", help=_REMOVE_NAMES)]
 
 
 def edit(
@@ -77,9 +72,9 @@ def edit(
     out: Output,
     annotated: Reading,
     how: Annotated[Chosen, Shown((READING, ABBREVIATIONS), TABLE)],
-    docs: _Docs = None,
-    discovered: _Discovered = None,
-    names: _Names = None,
+    docs: Annotated[list[Path] | None, Option("--add-names", metavar="DOCS", help=_ADD_NAMES)] = None,
+    discovered: Annotated[Path | None, Option("--add-discovered", metavar="RUN", help=_ADD_DISCOVERED)] = None,
+    names: Annotated[list[str] | None, Option("--remove-names", metavar="NAME|@FILE", help=_REMOVE_NAMES)] = None,
 ) -> None:
     """Add names or entities to a knowledge base, or remove names from it, in this order.
 
@@ -173,7 +168,6 @@ def index(
     `arbo kb edit`, make the index again. With a transformer, `--set workers=4` and `--set ray=ADDRESS` share its work.
     """
     from arbo.data.index_folder import check_index_replaceable
-    from arbo.progress import bars
 
     check_index_replaceable(out)
     model, job = load_encoder(encoder, how), how.of(JOB, JobConfig())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +14,10 @@ from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, Chosen, Group
 from arbo.errors import UsageError
 from arbo.files import real
+from arbo.progress import bars
 from arbo.settings import Count, Finite, Settings
 
 if TYPE_CHECKING:
-    from arbo import Linker
     from arbo.encoders.encoder import Encoder
     from arbo.spans.finding import Finder
 
@@ -109,15 +109,13 @@ class LinkingModels(Models):
     reranker: options.Reranker = None
 
 
-def load_linker(models: Models, how: Chosen, threshold: str | None = None) -> Linker:
+def load_linker(models: Models, how: Chosen, threshold: str | None = None) -> arbo.Linker:
     """Return the linker of models and settings, without a knowledge base.
 
     Raise UsageError if ``threshold`` is malformed, or the configuration file was tuned with another encoder, reranker
     or edge model, or with other settings of the reranker, so that its thresholds would not fit.
     """
     from arbo.linking.config import tuned_model
-    from arbo.pipeline.named_linker import check_tuned, reranker_named
-    from arbo.progress import bars
 
     tuned, limits = models.config, [None] if threshold is None else [part.strip() for part in threshold.split(",")]
     if threshold and re.fullmatch(r"0,\d*[1-9]\d*", threshold):
@@ -128,19 +126,52 @@ def load_linker(models: Models, how: Chosen, threshold: str | None = None) -> Li
     settings = how.of(LINKER, base, entity_threshold=limits[0], mention_threshold=limits[-1])
     encoder, reranker = load_encoder(models.encoder, how, tuned), None
     edges = arbo.EdgeModel.load(models.edges) if models.edges else None
-    if isinstance(models, LinkingModels):
-        reranker = reranker_named(models.reranker or tuned_model(tuned, "reranker").get("model"))
+    if isinstance(models, LinkingModels) and (name := models.reranker or tuned_model(tuned, "reranker").get("model")):
+        reranker = arbo.CrossEncoder.from_pretrained(name)
     if tuned is not None:
-        check_tuned(tuned, base, settings, encoder=encoder, reranker=reranker, edges=edges)
+        _check_tuned(tuned, base, settings, encoder=encoder, reranker=reranker, edges=edges)
     if reranker and tuned is None and "candidates" not in how.changes(LINKER):
         settings = replace(settings, candidates=reranker.config.candidates)
     return arbo.Linker(None, encoder, settings, announce=bars, reranker=reranker, edges=edges)
 
 
+def _check_tuned(tuned: Path, before: arbo.LinkerConfig, settings: arbo.LinkerConfig, **models: Any) -> None:
+    """Raise UsageError if thresholds of a file of `arbo tune` do not fit, as models or settings were others.
+
+    ``before`` are the settings of the file, ``settings`` those that are used, and ``models`` the encoder, the reranker
+    and the edge model that are used.
+    """
+    from arbo.encoders.model_folder import same_model
+    from arbo.linking.config import tuned_model
+
+    faults = []
+    for part, (name, remedy) in _PARTS.items():
+        was, now = tuned_model(tuned, part), models[part].settings if models[part] else {}
+        if not was and now and part != "encoder":
+            faults.append((f"without {name}", f"leave --{part} out"))
+        elif was and not same_model(was, now):
+            other = f"another {name.partition(' ')[2]}, or with other settings or weights of it"
+            faults.append((f"with {other if now else name}", remedy))
+    if tuned_model(tuned, "reranker"):
+        for setting in ("candidates", "skip_margin"):
+            if (value := getattr(settings, setting)) != (value_was := getattr(before, setting)):
+                faults.append((f"with {setting}={value_was}, not {value}", f"leave {setting} out"))
+    for fault, remedy in faults:
+        raise UsageError(f"{tuned} was tuned {fault}, so its thresholds would not fit; {remedy}, or tune again")
+
+
+_PARTS: Mapping[Any, tuple[str, str]] = {
+    "encoder": ("an encoder", "leave --encoder and settings of the encoder out"),
+    "reranker": ("a reranker", "leave --reranker or --config out"),
+    "edges": ("an edge model", "give --edges the model that it was tuned with"),
+}
+"""What an error says of each part of a linker that a file of `arbo tune` names, and how to use the file."""
+
+
 def load_encoder(model: str | None, how: Chosen, tuned: Path | None = None) -> Encoder:
     """Return the chosen encoder with the chosen settings, else that of a file of `arbo tune`, else n-grams."""
     from arbo.linking.config import tuned_model
-    from arbo.pipeline.named_linker import encoder_like
+    from arbo.pipeline.saved_run import encoder_like
 
     cache = how.changes(JOB).get("cache")
     return encoder_like(tuned_model(tuned, "encoder"), model, how.changes(ENCODER), cache and Path(cache), file=tuned)

@@ -30,12 +30,11 @@ _model = partial(option, rich_help_panel="Models")
 _correct = partial(option, rich_help_panel="Corrections")
 clustering = partial(option, rich_help_panel="Clustering")
 
-Documents = Annotated[
-    list[Path], typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input.")
-]
+_DOCS = "Files, folders, patterns in quotes, or `-` for standard input."
+Documents = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_DOCS)]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 _FORMAT = f"Format of documents: {_formats(DocumentFormat)}"
-Format = Annotated[DocumentFormat | None, _read("--format", metavar="FORMAT", show_default=False, help=_FORMAT)]
+Format = Annotated[DocumentFormat | None, _read("--format", metavar="FORMAT", help=_FORMAT)]
 Types = Annotated[list[str] | None, _read(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
 _FIND_MENTIONS = (
     "Find the mentions first, as `arbo find` does: `dictionary`, or a model folder. `arbo evaluate --gold` scores the "
@@ -54,9 +53,7 @@ Kb = Annotated[Path, _kb]
 OptionalKb = Annotated[Path | None, _kb]
 KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]
 _KB_FORMAT = f"Format of the knowledge base: {_formats(KnowledgeBaseFormat)}"
-KbFormat = Annotated[
-    KnowledgeBaseFormat | None, _base("--kb-format", metavar="FORMAT", show_default=False, help=_KB_FORMAT)
-]
+KbFormat = Annotated[KnowledgeBaseFormat | None, _base("--kb-format", metavar="FORMAT", help=_KB_FORMAT)]
 
 _ENCODER = (
     "`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
@@ -83,16 +80,15 @@ Corrections = Annotated[Path | None, _correct(metavar="FILE", help=_CORRECTIONS)
 _PREVIEW = "Show what --corrections changes, and write nothing."
 Preview = Annotated[bool, _correct("--preview", help=_PREVIEW)]
 _ANSWERS = "File to append the corrections to. [default: RUN.corrections.jsonl beside the run]"
-Answers = Annotated[Path | None, option("--corrections", metavar="FILE", show_default=False, help=_ANSWERS)]
+Answers = Annotated[Path | None, option("--corrections", metavar="FILE", help=_ANSWERS)]
 Author = Annotated[str | None, option(help="Your name, to write into each correction.")]
 
 Out = Annotated[Path, option(metavar="RUN", help="Run folder to write; replaces an earlier run.")]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
-Limit = Annotated[int | None, option("--limit", metavar="N", parser=whole, help=_LIMIT, show_default=False)]
+Limit = Annotated[int | None, option("--limit", metavar="N", parser=whole, help=_LIMIT)]
 
-Dev = Annotated[
-    Path | None, option(metavar="DOCS", help="Annotated documents that select the best model. [default: the last]")
-]
+_DEV = "Annotated documents that select the best model. [default: the last]"
+Dev = Annotated[Path | None, option(metavar="DOCS", help=_DEV)]
 _START = (
     "Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub."
 )

@@ -1,32 +1,40 @@
-"""The verbs that read runs: `show`, `explain`, `diff` and `export`."""
+"""The verbs that read runs: `show`, `explain`, `diff`, `export` and `evaluate`; and `score`, which reads clusters."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import check_no_input, check_output
+from arbo.cli.fields import READING, TABLE, Chosen, Group, Shown
+from arbo.cli.inputs import Reading, ReadingConfig, check_no_input, check_output
 from arbo.errors import UsageError
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
+from arbo.progress import bars
+from arbo.settings import Number, Settings
+
+if TYPE_CHECKING:
+    from arbo.engine import Line, Report, Table
+    from arbo.results.evaluation import Evaluation
+    from arbo.spans.evaluation import FoundScores
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
+_MARGIN = "Sort by the margin between the two nearest entities, lowest first."
 _WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
 
 
 def show(
     run: options.Run,
-    what: Annotated[list[str] | None, Argument(metavar="[WHAT]...", help=_WHAT, show_default=False)] = None,
+    what: Annotated[list[str] | None, Argument(metavar="[WHAT]...", help=_WHAT)] = None,
     nil: Annotated[bool, Option("--nil", help="Only mentions that are NIL.")] = False,
     text: Annotated[str | None, Option(metavar="WORDS", help=_TEXT)] = None,
-    lowest_margin: Annotated[
-        bool, Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
-    ] = False,
+    lowest_margin: Annotated[bool, Option("--lowest-margin", help=_MARGIN)] = False,
     clusters: Annotated[bool, Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: options.Limit = None,
 ) -> None:
@@ -87,12 +95,12 @@ def explain(
             console.print_view(mention_view(result, rows[name]), as_table=sys.stdout.isatty())
 
 
+_OTHER = "The run folder to compare with RUN; without it, RUN is the later one."
+
+
 def diff(
     run: options.Run,
-    other: Annotated[
-        Path | None,
-        Argument(metavar="[RUN2]", help="The run folder to compare with RUN; without it, RUN is the later one."),
-    ] = None,
+    other: Annotated[Path | None, Argument(metavar="[RUN2]", help=_OTHER)] = None,
     limit: options.Limit = None,
 ) -> None:
     """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
@@ -102,7 +110,13 @@ def diff(
     shown side by side, with its gold ids and its sentence. In a pipe, the output is only the table of changed mentions,
     tab-separated. `--json` prints all rows of both tables.
     """
-    changes = arbo.diff(_parent(run), run) if other is None else arbo.diff(run, other)
+    if other is not None:
+        changes = arbo.diff(run, other)
+    else:
+        after = arbo.open_run(run)
+        if (before := after.parent()) is None:
+            raise UsageError(f"give two runs: {run} was not made of another run")
+        changes = arbo.diff(before, after.result)
     if console.as_json:
         console.print_json(changes.as_dict())
     elif sys.stdout.isatty():
@@ -111,16 +125,6 @@ def diff(
     else:
         console.say(str(changes))
         console.print_view(changes.mention_view(limit), as_table=False)
-
-
-def _parent(run: Path) -> Path:
-    """Return the run of which a run was made."""
-    from arbo.pipeline.saved_run import parent_of
-
-    before = parent_of(run, arbo.Result.load(run).manifest)
-    if before is None:
-        raise UsageError(f"give two runs: {run} was not made of another run")
-    return before
 
 
 _TO = f"Format to write: {', '.join(WRITERS)}."
@@ -154,3 +158,201 @@ def export(
     n = result.link_table.num_rows
     value = {"out": str(out), "to": to, "mentions": n, "notes": notes}
     console.answer(value, f"run of {n:,} mentions written to {out}")
+
+
+_SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
+Save = Annotated[list[Path] | None, Option("--save", metavar="FILE", help=_SAVE)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringConfig(Settings):
+    """How clusters are scored."""
+
+    remove_singletons: bool = False
+    """Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval with
+    `remove_singletons`."""
+    seed: Number = 0
+    """Random seed of confidence intervals and significance tests."""
+    per_document: bool = False
+    """Let `score` also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL
+    F1; with ``--json``, all scores."""
+
+
+SCORING = Group("scoring", __name__, "ScoringConfig")
+
+
+def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the path of each system by its name: the NAME of `NAME=PATH`, or else the name of the file or folder.
+
+    If two files or folders have the same name, their paths are the names. Raise UsageError if two systems get the same
+    name.
+    """
+    pairs = [str(path).partition("=")[::2] if "=" in str(path) and not path.exists() else ("", path) for path in paths]
+    files = [Path(place).name for _, place in pairs]
+    named = [
+        name or (file if file and files.count(file) == 1 else str(place))
+        for (name, place), file in zip(pairs, files, strict=True)
+    ]
+    if twice := next((name for name in named if named.count(name) > 1), None):
+        raise UsageError(f"two systems are named {twice}; leave one out, or rename it as NAME=PATH")
+    return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
+
+
+def _of_systems(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scores of one system; those of several systems are under the key ``systems``, by name."""
+    return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
+
+
+def _save(report: Report, files: Sequence[Path] | None) -> None:
+    """Write a report to files; raise UsageError if that fails."""
+    for file in files or ():
+        try:
+            report.save(file)
+        except ValueError as error:
+            raise UsageError(f"cannot write {file}: {error}") from None
+
+
+_GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
+_KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
+_RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
+_TRAIN = "Training documents, to score seen and unseen entities separately too."
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig(Settings):
+    """What is scored besides."""
+
+    per_document: bool = False
+    """Split clusters by document before scoring coreference."""
+
+
+EVALUATION = Group("evaluation", __name__, "EvaluationConfig")
+
+
+def evaluate(
+    runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
+    annotated: Reading,
+    how: Annotated[Chosen, Shown((EVALUATION, SCORING, READING), TABLE)],
+    train: Annotated[Path | None, Option(help=_TRAIN)] = None,
+    gold: Annotated[Path | None, Option(help=_GOLD)] = None,
+    kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
+    save: Save = None,
+) -> None:
+    """Score runs against the gold annotations of their documents, or of the documents in --gold.
+
+    For example, `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link
+    --find-mentions`, `arbo evaluate run --gold gold.txt`.
+
+    Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
+    differ significantly from those of the first run.
+    """
+    from arbo.engine import Report, Resampling
+    from arbo.results.evaluation import evaluate_together
+
+    if gold and train:
+        raise UsageError("--train and --gold exclude each other; leave one out")
+    unused = {"--format": annotated.format_, "--types": annotated.types, "--kb": kb}
+    if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
+        raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
+    names = _name_systems(runs)
+    for file in save or ():
+        check_output(file, "report", ("",), *names.values(), train, gold)
+    reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
+    results = {name: arbo.Result.load(run) for name, run in names.items()}
+    for name, result in results.items():
+        for warning in result.warnings:
+            console.warn(f"{name}: {warning}" if len(results) > 1 else warning)
+    documents = next((annotated.read_from([path], reading) for path in (train, gold) if path), None)
+    evaluations: Mapping[str, Evaluation | FoundScores]
+    if gold and documents:
+        evaluations = _found_scores(results, names, documents, kb)
+    else:
+        per_document = how.of(EVALUATION, EvaluationConfig()).per_document
+        parts = {"per_document": per_document, "singletons": not scoring.remove_singletons}
+        evaluations = evaluate_together(results, train=documents, **parts)
+    report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
+    text = next((one for one in evaluations.values() if not one.lines), report)
+    figures = {name: one.as_dict() for name, one in evaluations.items()}
+    console.answer({**_of_systems(figures), "report": report.as_dict()}, text)
+    _save(report, save)
+
+
+def _found_scores(
+    results: Mapping[str, arbo.Result], folders: Mapping[str, Path], gold: arbo.Corpus, kb: Path | None
+) -> dict[str, FoundScores]:
+    from arbo.pipeline.saved_run import SavedRun
+    from arbo.spans.evaluation import run_scores
+
+    name, result = next(iter(results.items()))
+    base = SavedRun(folders[name], result).knowledge_base(kb, tell=console.say)
+    if base is None:
+        raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
+    return {name: run_scores(result, gold, base) for name, result in results.items()}
+
+
+ClusterFormat = Literal["conll", "jsonl"]
+_RESPONSES = "Response files, one for each system, also as NAME=PATH; each is compared with the first."
+_FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
+
+
+def score(
+    key: Annotated[Path, Argument(metavar="KEY", help="File with the true clusters.")],
+    responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
+    how: Annotated[Chosen, Shown((SCORING,))],
+    format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
+    save: Save = None,
+) -> None:
+    """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
+
+    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`. `--set
+    per_document=true` also shows the scores of each document.
+
+    The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. With several
+    systems, stars mark scores that differ significantly from those of the first.
+
+    A file is in the layout of CoNLL-2011/2012, or has a cluster on each line: `{"document": "d1", "mentions": ["m1",
+    "m2"]}`. A mention is a string, an integer, or a span such as `[0, 4]`, from the first word to the fifth. `arbo
+    export RUN --to clusters` writes the clusters of a run, and with `--ids gold` the key.
+
+    The documents of KEY are scored. One that is missing from the response counts as an empty response; others are
+    ignored, as is all but the first of repeated mentions. Notes on stderr report such cases.
+    """
+    from arbo.results.coreference_files import score_files
+
+    names = _name_systems(responses)
+    for file in save or ():
+        check_output(file, "report", ("",), key, *names.values())
+    scoring = how.of(SCORING, ScoringConfig())
+    scores = score_files(
+        key,
+        names,
+        format_,
+        singletons=not scoring.remove_singletons,
+        seed=scoring.seed,
+        tell=console.say,
+        warn=console.warn,
+        announce=bars,
+    )
+    systems = _of_systems(scores.as_dict(names, scoring.per_document))
+    text: Any = scores.report
+    if scoring.per_document:
+        text = f"{scores.report}\n\n{_table_by_document(scores.by_document())}"
+    console.answer({"key": str(key), **systems, "report": scores.report.as_dict()}, text)
+    _save(scores.report, save)
+
+
+def _table_by_document(documents: Mapping[str, Mapping[str, Sequence[Line]]]) -> Table:
+    """Make a table with a row for each document: all scores of one system, or the CoNLL F1 of several.
+
+    ``documents`` are the lines of each system, by document.
+    """
+    from arbo.engine import Table, text_of
+
+    several = any(len(systems) > 1 for systems in documents.values())
+    rows = {
+        document: {name if several else line.name: line.score for name, lines in systems.items() for line in lines}
+        for document, systems in documents.items()
+    }  # of several systems, the last line is CoNLL
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    cells = [(document, *map(text_of, row.values())) for document, row in rows.items()]
+    return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by document", ("", *columns), cells)

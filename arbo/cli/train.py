@@ -1,11 +1,11 @@
-"""The verbs of `arbo train`: encoder, names, edges, finder and reranker."""
+"""The verbs that learn from annotated documents: `tune`, and those of `train`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Option
 
@@ -13,11 +13,17 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, TABLE, Chosen, Group, Shown
 from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_output, read_gold
-from arbo.cli.models import ABBREVIATIONS, Models, expands_abbreviations, load_encoder, load_linker
+from arbo.cli.models import ABBREVIATIONS, LinkingModels, Models, expands_abbreviations, load_encoder, load_linker
+from arbo.engine import Method
 from arbo.errors import UsageError
+from arbo.files import write_json
+from arbo.progress import bars
 from arbo.settings import Settings
 from arbo.training import config
 from arbo.training.config import PresetName, RerankingPresetName
+
+if TYPE_CHECKING:
+    from arbo.linking.tuning import Tuning
 
 _OF_STEPS = ("step", "epoch", "loss", "gradient", "learning_rate")
 """Figures of each step; the others are scores on the development documents."""
@@ -41,7 +47,6 @@ class Training:
 
     def options(self, how: Chosen) -> arbo.RunOptions:
         """Return the options of a run that shows its progress, and the scores of the model after each epoch."""
-        from arbo.progress import bars
 
         def print_scores(figures: dict[str, Any]) -> None:
             if text := ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name not in _OF_STEPS):
@@ -103,7 +108,7 @@ def encoder(
     selects the best model and its default thresholds.
     """
     from arbo.encoders.encoder import NO_LIMIT
-    from arbo.pipeline.named_linker import changed_encoder
+    from arbo.pipeline.saved_run import changed_encoder
     from arbo.training.presets import PRESETS
 
     if "best" in how.changes(TRAINING) and dev is None:
@@ -141,7 +146,7 @@ def names(
     `arbo train names --kb doid.obo --encoder all-MiniLM-L6-v2 --out aligned`. The result is an encoder like any other
     and a good start for `arbo train encoder` and `arbo train finder`.
     """
-    from arbo.pipeline.named_linker import changed_encoder
+    from arbo.pipeline.saved_run import changed_encoder
 
     settings = how.of(ALIGNMENT, config.SelfAlignmentConfig())
     # OSLAT, section 3.1: the first token's vector is aligned.
@@ -254,7 +259,6 @@ def reranker(
     --reranker cross --out run`.
     """
     from arbo.encoders.cross_config import CROSS_PRESETS
-    from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS
 
     settings, reads = how.of(RERANKING, RERANKING_PRESETS[preset]), how.of(CROSS_ENCODER, CROSS_PRESETS[preset])
@@ -268,3 +272,75 @@ def reranker(
     model = candidates.settings.get("model", "ngram")
     text = f"next: arbo link DOCS --encoder {model} --reranker {training.out} ..."
     training.report(trained.settings, settings, f"{text}; if mentions can be NIL, run arbo tune first")
+
+
+_OBJECTIVE = (
+    "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
+)
+_METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
+
+
+def tune(
+    docs: Docs,
+    kb: OptionalKb,
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), TABLE)],
+    out: Annotated[Path, Option(help="JSON file to write, for `--config` of link and discover.")],
+    encoder: options.Encoder = None,
+    reranker: options.Reranker = None,
+    edges: options.Edges = None,
+    objective: Annotated[str | None, options.clustering("--objective", metavar="SCORE", help=_OBJECTIVE)] = None,
+    method: Annotated[Method | None, options.clustering("--method", metavar="METHOD", help=_METHOD)] = None,
+) -> None:
+    """Choose k, method and thresholds on documents with gold annotations.
+
+    With a knowledge base, tuning maximises the accuracy including NIL decisions or, with `--objective nil_f1`, the F1
+    of NIL decisions. With enough links, it also fits a confidence, the probability that a link is correct, which `arbo
+    link --config` then writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`,
+    the F1 of B-cubed, CoNLL or LEA, over all thresholds.
+    """
+    from arbo.linking.config import objective_of
+
+    score: Any = objective  # checked by `objective_of`
+    if reranker and kb.path is None:
+        raise UsageError("--reranker needs --kb, since it compares mentions with entities")
+    objective_of(score, method, discovers=kb.path is None)
+    check_output(out, "tuned", (".json",), *docs.paths)
+    reading = how.of(READING, ReadingConfig())
+    linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
+        kb=kb.read(reading)
+    )
+    documents = docs.read(reading)
+    read_gold(documents, linker.kb)
+    for warning in linker.learnt(documents):
+        console.warn(warning)
+    linker = linker.tune(documents, objective=score, method=method)
+    tuning = linker.tuning
+    assert tuning is not None
+    content = {
+        "config": linker.config.as_dict(),
+        "encoder": linker.encoder.settings,
+        "reranker": linker.reranker.settings if linker.reranker else None,
+        "edges": None if linker.edges is None or linker.config.treat_as == "list" else linker.edges.settings,
+        "tuning": tuning.as_dict(),
+    }
+    write_json(content, out)
+    value: dict[str, Any] = {"config": content["config"], "objective": tuning.objective, "score": tuning.best.score}
+    value["reliability"] = tuning.reliability and tuning.reliability.as_dict()
+    reliability = "" if tuning.reliability is None else f"\n{tuning.reliability}\n\n"
+    console.answer(value, f"{_summary(linker, tuning)}\n{reliability}written to {out}")
+
+
+def _summary(linker: arbo.Linker, tuning: Tuning) -> str:
+    """Describe the best configuration; discovery has neither methods nor entity edges."""
+    best, method = tuning.best, "" if linker.kb is None else f"{tuning.best.method}, "
+    average = linker.config.nil_linkage == "average"
+    kinds = {"entity edges": best.entity_threshold} if linker.kb is not None else {}
+    if linker.kb is not None or not average:
+        kinds["mention edges"] = best.mention_threshold
+    if average:
+        kinds["average linkage"] = best.nil_threshold
+    limits = (f"no limit on {kind}" if limit is None else f"{kind} up to {limit:.3f}" for kind, limit in kinds.items())
+    return (
+        f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {', '.join(limits)} "
+        f"({len(tuning.trials):,} trials; a trial can cover all thresholds)"
+    )

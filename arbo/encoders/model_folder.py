@@ -188,7 +188,7 @@ def _read_modules(folder: Path) -> tuple[Path, EncoderConfig]:
     longest = _optional(places["Transformer"], "sentence_bert_config.json").get("max_seq_length") or config.max_length
     is_dot = similarity in ("dot", "dot_product") and "Normalize" not in places
     changes = {"metric": "dot" if is_dot else "cosine", "max_length": min(longest, config.max_length)}
-    return places["Transformer"], config.changed_by(changes, file=str(folder))
+    return places["Transformer"], EncoderConfig.from_dict(config.as_dict() | changes, file=str(folder))
 
 
 def _optional(place: Path, name: str) -> dict[str, Any]:

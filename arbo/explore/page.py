@@ -15,7 +15,7 @@ from arbo.explore.payload import Payload
 from arbo.files import json_ready, real
 from arbo.linker import Linker
 from arbo.linking.memory import check_release
-from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, parent_of, review_of, search_of
+from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, review_of, search_of
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.serve.requests import Answer, Refused
@@ -180,7 +180,7 @@ def _choice(id_: str, name: str, score: float) -> Answer:
 def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:
     """Open the run that a run was made of, which nobody named; None, with a note, if it is lost or damaged."""
     try:
-        parent = parent_of(saved.folder, saved.result.manifest)
+        parent = saved.parent()
         return None if parent is None else open_run(parent)
     except ArboError as error:
         tell(f"the page shows no changes: {error}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,20 @@ from arbo.corrections.review import Review
 from arbo.data import Entity, KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.data.tables import mentions_in
+from arbo.encoders.by_name import NGRAM
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.encoder_config import EncoderConfig
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import UsageError
-from arbo.files import real, sha256_of
+from arbo.files import PathLike, real, sha256_of
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
-from arbo.pipeline.named_linker import encoder_like, reranker_named
 from arbo.progress import Announce, on_screen
 from arbo.results.result import Result
 from arbo.results.run_folder import MANIFEST, check_replaceable
 
 if TYPE_CHECKING:
+    from arbo.encoders.encoder import Encoder
     from arbo.formats import KnowledgeBaseFormat
     from arbo.results.run import Link
 
@@ -53,14 +57,8 @@ def read_base(
 ) -> KnowledgeBase:
     """Read a knowledge base, which then knows how it was read (`KnowledgeBase.source`).
 
-    Args:
-        path: the file or folder.
-        format_: its format; None guesses it.
-        xrefs: prefixes of cross-references that are accepted as ids of their entity.
-        types: types of the entities to keep; None keeps all.
-        generic_names: whether entities keep generic names, such as `disease`.
-        columns: see `arbo.read_knowledge_base`.
-        tell: takes notes: the guessed format, and what was left out or changed.
+    ``xrefs``, ``types`` and ``generic_names`` mean what they mean in `arbo.cli.inputs.ReadingConfig`, ``columns`` in
+    `arbo.read_knowledge_base`. ``tell`` takes notes: the guessed format, and what was left out or changed.
     """
 
     def announce(name: str) -> None:
@@ -86,6 +84,43 @@ def read_base(
     if source:
         vars(kb)["source"] = {**source, "xrefs": xrefs, "types": types, "no_generic_names": not generic_names}
     return kb
+
+
+def encoder_like(
+    settings: Mapping[str, Any],
+    model: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+    cache: Path | None = None,
+    *,
+    file: Path | None = None,
+) -> Encoder:
+    """Load the encoder ``model``, else that of the settings in a file, else make an n-gram encoder.
+
+    ``fields`` are values, perhaps as texts, for fields of its `EncoderConfig`. Raise UsageError for a name that seems
+    misspelt, or if ``fields`` or ``cache`` are given for the n-gram encoder.
+    """
+    model = settings.get("model", NGRAM) if model is None else model
+    if model == NGRAM:
+        if setting := next(iter(fields or ()), None) or (cache and "cache"):
+            raise UsageError(f"{setting} needs a transformer, not ngram; choose a transformer, or leave {setting} out")
+        return NgramEncoder()
+    config = None  # the model's own
+    if "model" in settings and not fields:
+        config = EncoderConfig.from_dict(settings.get("config"), file=str(file))
+    folder = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "arbo")
+    return changed_encoder(DualEncoder.from_pretrained(model, config, cache=folder), fields or {})
+
+
+def changed_encoder(encoder: DualEncoder, fields: Mapping[str, Any]) -> DualEncoder:
+    """Return an encoder with changed fields of its configuration.
+
+    Thresholds depend on metric and pooling: if either changes, the model's thresholds are dropped.
+    """
+    before = encoder.config
+    config = before.changed_by_words(fields)
+    if (config.pooling, config.metric) != (before.pooling, before.metric):
+        config = replace(before, entity_threshold=None, mention_threshold=None).changed_by_words(fields)
+    return replace(encoder, config=config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +176,15 @@ class SavedRun:
         made = self.result.manifest["encoder"]
         encoder = encoder_like(made, cache=cache, file=self.folder)
         config = LinkerConfig.from_dict(self.result.manifest["config"], file=str(self.folder))
+        models: dict[str, Any] = {"edges": edges}
         reranker = made.get("reranker", {})
         if "function" in reranker:
             wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"
             raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
-        models: Any = {"reranker": reranker_named(reranker.get("model")), "edges": edges}
+        if "model" in reranker:
+            from arbo.encoders.cross import CrossEncoder
+
+            models["reranker"] = CrossEncoder.from_pretrained(reranker["model"])
         return Linker(kb, encoder, config, announce=announce, **models)
 
     def check_out(self, out: Path) -> None:
@@ -160,6 +199,22 @@ class SavedRun:
         parent = {"path": path, "sha256": sha256_of(self.folder / MANIFEST)}
         replace(after, manifest={**after.manifest, "parent": parent}).save(out)
 
+    def parent(self) -> Path | None:
+        """Return the run that this one was made of; None if it was not made of a run.
+
+        Its path is as it was given then, from the present folder or from beside the run. Raise UsageError if it is not
+        there, or is another one by now.
+        """
+        if (known := self.result.manifest.get("parent")) is None:
+            return None
+        path, folder = Path(known["path"]), self.folder
+        for place in (path, real(folder).parent / path.name):
+            if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
+                return place
+        gone = f"{folder} was made of the run {path}, which is no longer there, or has changed"
+        remedy = f"`arbo diff PLACE {folder}`, or `arbo explore {folder} --before PLACE`"
+        raise UsageError(f"{gone}; give its place: {remedy}")
+
     @property
     def corrections(self) -> Path:
         """The file to which the answers of a review are appended by default: beside the run."""
@@ -167,7 +222,7 @@ class SavedRun:
         return folder.with_name(f"{folder.name}.corrections.jsonl")
 
 
-def open_run(path: str | PathLike[str]) -> SavedRun:
+def open_run(path: PathLike) -> SavedRun:
     """Read a run folder, to grow or review the run with the linker that made it.
 
     >>> import arbo, tempfile
@@ -179,22 +234,6 @@ def open_run(path: str | PathLike[str]) -> SavedRun:
     True
     """
     return SavedRun(Path(path), Result.load(path))
-
-
-def parent_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
-    """Return the run that a run was made of; None if it was not made of a run.
-
-    Its path is as it was given then, from the present folder or from beside the run. Raise UsageError if it is not
-    there, or is another one by now.
-    """
-    if (known := manifest.get("parent")) is None:
-        return None
-    path = Path(known["path"])
-    for place in (path, real(folder).parent / path.name):
-        if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
-            return place
-    gone = f"{folder} was made of the run {path}, which is no longer there, or has changed"
-    raise UsageError(f"{gone}; give its place: `arbo diff PLACE {folder}`, or `arbo explore {folder} --before PLACE`")
 
 
 def review_of(run: Result, file: Path, author: str | None = None) -> Review:
