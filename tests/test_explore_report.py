@@ -24,11 +24,9 @@ from conftest import Run, Sample
 from rerankers import Oracle
 
 import arbo
-from arbo.explore.columns import Columns
-from arbo.explore.cuts import Cuts, cuts_of
-from arbo.explore.payload import Payload
+from arbo.explore.cuts import Cuts, cuts_of, trees
+from arbo.explore.payload import Columns, Payload
 from arbo.explore.report import page, report
-from arbo.explore.trees import trees
 from clustering.methods import METHODS
 
 
@@ -258,7 +256,7 @@ def test_without_the_extra_the_verb_says_what_to_install(
     run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result.save(tmp_path / "run")
-    monkeypatch.setitem(sys.modules, "arbo.explore.server", None)
+    monkeypatch.setitem(sys.modules, "arbo.explore.page", None)
     told = run("explore", tmp_path / "run")
     assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
 

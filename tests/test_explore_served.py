@@ -41,7 +41,7 @@ def served(result: arbo.Result, tmp_path: Path) -> Served:
     """Return a client of the page of the sample's run; ``folder`` is where the run is."""
     from starlette.testclient import TestClient
 
-    from arbo.explore.server import app_of
+    from arbo.explore.page import app_of
 
     def client(folder: str = "run", author: str | None = None, of: arbo.Result = result, texts: bool = True) -> Any:
         of.save(tmp_path / folder, texts=texts)
@@ -217,7 +217,7 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     sample[1].to_jsonl(kb)
     from starlette.testclient import TestClient
 
-    from arbo.explore.server import app_of
+    from arbo.explore.page import app_of
 
     arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0]).save(tmp_path / "run")
     file, out = tmp_path / "run.corrections.jsonl", tmp_path / "run2"
@@ -270,7 +270,7 @@ def test_the_address_is_for_this_computer_and_has_a_secret(
 ) -> None:
     """Without the web server and its application."""
     tokens: list[str] = []
-    monkeypatch.setattr("arbo.explore.server.app_of", lambda page, token: token)
+    monkeypatch.setattr("arbo.explore.page.app_of", lambda page, token: token)
     monkeypatch.setattr("arbo.serve.web.serve", lambda app, listening: tokens.append(app))
     result.save(tmp_path / "run")
     first, second = (run("explore", tmp_path / "run", "--json").json for _ in range(2))

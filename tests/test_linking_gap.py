@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.engine import Neighbors
-from arbo.explore.figures import overview
+from arbo.explore.payload import Payload
 from arbo.linking.gap import estimated_gap, share_of_twins
 
 NAMES = [f"{first}{second}" for first in ("ba", "ke", "mo", "tu", "zi") for second in ("dran", "fel", "gor", "lun")]
@@ -109,6 +109,6 @@ def test_the_command_line_says_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("\n".join(WORDS))
     base_of(WORDS[::2]).to_jsonl(tmp_path / "kb.jsonl")
     done = run("link", tmp_path / "names.txt", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "run")
-    (line,) = overview(arbo.Result.load(tmp_path / "run"))["choices"]
+    (line,) = Payload(arbo.Result.load(tmp_path / "run"), "run").overview["choices"]
     assert line.startswith("estimate: the knowledge base lacks the entity of hardly any mention")
     assert line in done.told

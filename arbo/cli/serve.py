@@ -19,6 +19,7 @@ from arbo.cli.models import FINDING, LinkingModels, load_finder, load_linker
 from arbo.errors import MissingDependency, UsageError
 from arbo.files import real
 
+_HOST = "Address to listen at; `0.0.0.0` lets other computers in, without a password."
 Port = Annotated[int, Option(metavar="N", parser=options.whole, help="Port to listen at; 0 for any free one.")]
 
 
@@ -27,9 +28,7 @@ def serve(
     models: LinkingModels,
     how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, FINDING))],
     finder: options.Finder = "dictionary",
-    host: Annotated[
-        str, Option(help="Address to listen at; `0.0.0.0` lets other computers in, without a password.")
-    ] = "127.0.0.1",
+    host: Annotated[str, Option(help=_HOST)] = "127.0.0.1",
     port: Port = 8000,
 ) -> None:
     """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.
@@ -86,11 +85,11 @@ _NO_TEXTS = (
 
 def explore(
     run: options.Run,
-    before: Annotated[Path | None, Option(metavar="RUN0", show_default=False, help=_BEFORE)] = None,
+    before: Annotated[Path | None, Option(metavar="RUN0", help=_BEFORE)] = None,
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,
-    out: Annotated[Path | None, Option(metavar="FILE", show_default=False, help=_OUT)] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help=_OUT)] = None,
     no_texts: Annotated[bool, Option("--no-texts", help=_NO_TEXTS)] = False,
     port: Port = 0,
 ) -> None:
@@ -107,8 +106,7 @@ def explore(
         _write(run, out, before, texts=not no_texts)
         return
     try:
-        from arbo.explore.page import Page
-        from arbo.explore.server import app_of
+        from arbo.explore.page import Page, app_of
         from arbo.serve.web import serve as serve_at
     except ImportError as error:
         raise MissingDependency("arbo explore", extra="serve") from error

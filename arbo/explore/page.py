@@ -1,26 +1,44 @@
-"""The served page of a run: what it shows, the sitting of `arbo review`, and the run that its answers make."""
+"""The served page of a run: what it shows, the sitting of `arbo review`, and the run that its answers make.
 
-from functools import cached_property
+The web application answers this computer alone: requests need the token of the printed address and a local host, and no
+page of another site may ask. The policy lets the page load nothing, and ask this server only.
+"""
+
+import secrets
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import numpy as np
-from fastapi import Query
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from arbo.corrections import review
 from arbo.corrections.review import Question, Sitting
 from arbo.errors import ArboError, UsageError
 from arbo.explore.payload import Payload
+from arbo.explore.report import shell
 from arbo.files import json_ready, real
 from arbo.linker import Linker
 from arbo.linking.memory import check_release
 from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, review_of, search_of
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.serve.requests import Answer, Refused
+from arbo.serve.requests import Answer, Limits, Refused
+from arbo.serve.web import Rules, Turn, application, json_response
 
-_QUESTIONS = 10_000
+BLOCKS = ("overview", "tables", "cuts", "changes")
+"""Parts of the content that a page asks for as a whole."""
+QUESTIONS = ("next", "question", "entities")
+"""Methods of the review; they take turns, as what writes does."""
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 _SHOWN = 20
 """Number of mentions that are listed of those to which a decision spreads."""
 Rows = Annotated[list[Annotated[int, Field(ge=0)]], Query(max_length=1000)]
@@ -54,16 +72,10 @@ class Page:
         kb: Path | None = None,
         tell: Tell = ignore,
     ) -> None:
-        """Open the page of a run.
+        """Open the page of a run, of whose answers, kept in ``file``, the run ``out`` is made.
 
-        Args:
-            saved: the run.
-            out: the folder of the run that is written when the answers are applied.
-            file: the file of answers.
-            before: the run to which this one is compared; None for the run that it was made of.
-            author: who answers.
-            kb: a knowledge base with descriptions of entities, which the review searches.
-            tell: takes notes.
+        It is compared to the run ``before``, or else to that which it was made of. ``kb`` has descriptions of entities,
+        and the review searches it.
         """
         self._saved, self._out, self._file, self._author, self._tell = saved, out, file, author, tell
         self._kb = None if kb is None else saved.knowledge_base(kb, tell=tell)
@@ -133,7 +145,7 @@ class Page:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
         self.payload = Payload(result, real(folder).name, before=before, since=since, kb=self._kb)
         self._review = review_of(result, self._file, self._author)
-        self._sitting = Sitting(self._review, _QUESTIONS)
+        self._sitting = Sitting(self._review, limit=10_000)
         self._search = search_of(result, self._kb)
         self._offered: set[str] = set()  # ids of the entities that searches found
         _ = self.payload.overview, self.payload.tables, self.payload.changes  # now rather than at the first view
@@ -185,3 +197,39 @@ def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:
     except ArboError as error:
         tell(f"the page shows no changes: {error}")
         return None
+
+
+def app_of(page: Page, token: str) -> FastAPI:
+    """Return the web application of a page; requests to its views need the token in the header ``X-Arbo-Token``."""
+    html, policy = shell(["review", "remote"], ["page", "review"], title="arbo", connect="'self'")
+    headers = _HEADERS | {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"}
+    app = application(Rules(Limits(body=20_000), "the page is at /", headers, check=partial(_check, token)))
+    turns = APIRouter(route_class=Turn)
+    for name in BLOCKS:
+        app.get(f"/api/{name}")(partial(_block, page, name))
+    app.get("/api/texts")(page.texts)
+    app.get("/api/entity")(page.entity)
+    for name in QUESTIONS:
+        turns.get(f"/api/review/{name}")(getattr(page, name))
+    turns.post("/api/review/answer")(page.answer)
+    turns.post("/api/apply")(page.applied)
+    app.include_router(turns)
+    app.get("/")(lambda: HTMLResponse(html))
+    return app
+
+
+def _block(page: Page, name: str) -> Response:
+    """Return a part of the content of the page: columns as bytes, and others as JSON."""
+    content = getattr(page.payload, name)
+    return Response(content) if isinstance(content, bytes) else json_response(json_ready(content))
+
+
+def _check(token: str, request: Request) -> None:
+    """Refuse a request of another site's page, or without the token."""
+    if not request.url.path.startswith("/api/"):
+        return
+    origin = request.headers.get("origin")
+    if origin is not None and origin != f"{request.url.scheme}://{request.headers['host']}":
+        raise Refused(f"a page of {origin:.100} asked; only the page itself may", 403)
+    if not secrets.compare_digest(request.headers.get("x-arbo-token", "").encode(), token.encode()):
+        raise Refused("the token is missing or wrong; open the address that `arbo explore` printed", 403)

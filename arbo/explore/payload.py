@@ -1,11 +1,13 @@
 """The content of a page: the tables of a run and its partitions as columns, and its texts apart from them."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,12 +15,10 @@ from arbo.data import KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.engine import ranges
 from arbo.errors import UsageError
-from arbo.explore.columns import Columns
-from arbo.explore.cuts import Cuts, cuts_of
-from arbo.explore.figures import overview
-from arbo.explore.trees import trees
+from arbo.explore.cuts import cuts_of, trees
 from arbo.files import json_ready
 from arbo.results.diff import diff
+from arbo.results.evaluation import best_scores, evaluate
 from arbo.results.export import sentence_ends
 from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
@@ -28,6 +28,7 @@ _CANDIDATES = 4
 """Number of candidates of a mention on the page."""
 _ALIASES = 12
 """Number of aliases of an entity on the page."""
+_BINS = 40
 _ELSEWHERE = ("entity_id", "entity_name", "cluster_id")
 
 
@@ -56,12 +57,33 @@ class Payload:
 
     @cached_property
     def overview(self) -> dict[str, Any]:
-        """The counts, scores, dissimilarities and sizes of the run, and what the page has; ready for JSON."""
-        return overview(self.run) | {
+        """The counts, scores, dissimilarities and sizes of the run, and what the page has; ready for JSON.
+
+        ``scores`` is empty without gold annotations.
+        """
+        run, manifest = self.run, self.run.manifest
+        nil, kb = run.link_table["entity_id"].null_count, manifest["knowledge_base"]
+        size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
+        return {
+            "mentions": run.link_table.num_rows,
+            "documents": len(run.document_ids),
+            "linked": run.link_table.num_rows - nil,
+            "nil": nil,
+            "clusters": run.cluster_table.num_rows,
+            "discovered": run.cluster_table["entity_id"].null_count,
+            "kb": None if kb is None else f"{kb['entities']:,} entities",
+            "method": manifest["config"]["method"],
+            "k": manifest["config"]["k"],
+            "choices": run.choices,
+            "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
+            "offset": run.manifest["offset"],
+            "scores": _scores(run),
+            "histogram": _histogram(run),
+            "sizes": np.column_stack([size, count]).tolist(),
             "name": self.name,
             "texts": self.has_texts,
             "aliases": _ALIASES,
-            "links": _link_columns(self.run),
+            "links": _link_columns(run),
             "changes": self._before is not None,
             "described": self._kb is not None,
             "no_cuts": self._cuts if isinstance(self._cuts, str) else None,
@@ -82,10 +104,24 @@ class Payload:
 
     @cached_property
     def cuts(self) -> bytes:
-        """The differences of the partitions at other thresholds as columns; raise UsageError without the graph."""
+        """The differences of the partitions at other thresholds as columns, with these and the places that they have.
+
+        Raise UsageError without the graph.
+        """
         if isinstance(self._cuts, str):
             raise UsageError(self._cuts)
-        return _cuts(self._cuts, self._known)
+        cuts, known = self._cuts, self._known
+        columns, page_row = Columns(), np.append(known.rows(cuts.entities), -1)
+        places, earlier, rows, roots = zip(*cuts.differences(), strict=True)
+        root, number = np.concatenate(roots), {place: i for i, place in enumerate(places)}
+        columns.numbers("count", [len(names) for names in rows])
+        columns.numbers("row", np.concatenate(rows), sorted_=True)
+        columns.numbers("root", np.where(root >= 0, page_row[np.maximum(root, 0)], root))
+        base = cuts.roots(cuts.base)  # of a known entity, its row on the page
+        members, start = cuts.run.rows_of_cluster
+        columns.numbers("discovered.root", -1 - base[members[start[known.n_linked : -1]]])
+        points = [[*place, number[one]] for place, one in zip(places, earlier, strict=True)]
+        return columns.packed(cuts=json_ready(cuts.values), points=points)
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """Return the texts of documents."""
@@ -107,6 +143,60 @@ class Payload:
             return {"rows": [], "counts": {}, "since": None}
         changes = diff(self._before, self.run)
         return {"rows": [asdict(row) for row in changes.ranked], "counts": changes.counts(), "since": self._since}
+
+
+class Columns:
+    """Collects columns of numbers and strings, and writes them as bytes; `static/columns.js` reads them.
+
+    The bytes are the length of a JSON header (4 bytes, little-endian), the header, and the columns. The header has the
+    ``columns`` as ``[name, kind, length]``. Numbers have four bytes each; all first bytes come first, then all second
+    bytes and so on, which compresses well. Kinds: ``i`` integers; ``d`` differences of integers; ``f`` the bits of a
+    float32, NaN for null; ``s`` strings, as the number of bytes of each in UTF-8 (kind ``i``), then their bytes with a
+    NUL, which no text of a run has, between each two.
+    """
+
+    def __init__(self) -> None:
+        self._heads: list[tuple[str, str, int]] = []
+        self._bodies: list[bytes] = []
+
+    def numbers(self, name: str, values: npt.ArrayLike, *, sorted_: bool = False) -> None:
+        """Add integers; with ``sorted_``, as differences, which compress better if neighbours are alike."""
+        integers = np.asarray(values, np.int64)
+        self._add(
+            name, "d" if sorted_ else "i", len(integers), _planes(np.diff(integers, prepend=0) if sorted_ else integers)
+        )
+
+    def decimals(self, name: str, values: pa.ChunkedArray | npt.NDArray[Any]) -> None:
+        """Add numbers as float32; null and infinities become null."""
+        doubles = values if isinstance(values, np.ndarray) else pc.fill_null(values, float("nan")).to_numpy()
+        floats = doubles.astype(np.float32)
+        floats[~np.isfinite(floats)] = np.nan
+        self._add(name, "f", len(floats), _planes(floats.view(np.int32)))
+
+    def strings(self, name: str, values: pa.Array | pa.ChunkedArray) -> None:
+        """Add strings; null becomes the empty string."""
+        filled = pc.fill_null(values, "")
+        length = _planes(np.asarray(pc.binary_length(filled)))
+        self._add(name, "s", len(filled), length + "\0".join(filled.to_pylist()).encode())
+
+    def codes(self, name: str, values: pa.ChunkedArray) -> None:
+        """Add strings as codes, -1 for null, and under ``name.words`` the distinct strings."""
+        coded = values.combine_chunks().dictionary_encode()
+        self.numbers(name, pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False))
+        self.strings(f"{name}.words", coded.dictionary)
+
+    def packed(self, **head: Any) -> bytes:
+        """Return all columns with a header; equal columns give equal bytes."""
+        header = json.dumps({**head, "columns": self._heads}, ensure_ascii=True).encode()
+        return b"".join([len(header).to_bytes(4, "little"), header, *self._bodies])
+
+    def _add(self, name: str, kind: str, length: int, body: bytes) -> None:
+        self._heads.append((name, kind, length))
+        self._bodies.append(body)
+
+
+def _planes(values: npt.NDArray[Any]) -> bytes:
+    return values.astype("<i4").view(np.uint8).reshape(-1, 4).T.tobytes()
 
 
 class _Entities:
@@ -205,16 +295,25 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     columns.strings("alias", strings([name for names in aliases for name in (names or ())[:_ALIASES]]))
 
 
-def _cuts(cuts: Cuts, known: _Entities) -> bytes:
-    """Return the differences of the partitions at other thresholds, with these and the places that they have."""
-    columns, page_row = Columns(), np.append(known.rows(cuts.entities), -1)
-    places, earlier, rows, roots = zip(*cuts.differences(), strict=True)
-    root, number = np.concatenate(roots), {place: i for i, place in enumerate(places)}
-    columns.numbers("count", [len(names) for names in rows])
-    columns.numbers("row", np.concatenate(rows), sorted_=True)
-    columns.numbers("root", np.where(root >= 0, page_row[np.maximum(root, 0)], root))
-    base = cuts.roots(cuts.base)  # of a known entity, its row on the page
-    members, start = cuts.run.rows_of_cluster
-    columns.numbers("discovered.root", -1 - base[members[start[known.n_linked : -1]]])
-    points = [[*place, number[one]] for place, one in zip(places, earlier, strict=True)]
-    return columns.packed(cuts=json_ready(cuts.values), points=points)
+def _scores(run: Run) -> dict[str, Any]:
+    """Return the headline figures by name, with their intervals."""
+    if all(gold is None for gold in run.gold_labels):
+        return {}
+    (entries,) = evaluate(run).report("run").systems.values()
+    return {name: entry.as_dict() for name, entry in entries.items()}
+
+
+def _histogram(run: Run) -> dict[str, list[Any]]:
+    """Count, in equal ranges, the dissimilarities of the nearest entities and of the steps between mentions."""
+    links = run.link_table
+    dissimilarities = {
+        "entity": run.manifest["offset"] - best_scores(run),
+        "mention": links["step"].filter(links["parent_is_mention"]).to_numpy(),
+    }
+    dissimilarities = {name: values[np.isfinite(values.astype(np.float64))] for name, values in dissimilarities.items()}
+    every = np.concatenate([*dissimilarities.values()])
+    if not len(every):
+        return {"bounds": [], "entity": [], "mention": []}
+    bounds: npt.NDArray[np.float64] = np.histogram_bin_edges(every, _BINS)
+    counts = {name: np.histogram(values, bounds)[0].tolist() for name, values in dissimilarities.items()}
+    return {"bounds": bounds.tolist(), **counts}

@@ -15,13 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from importlib.resources import files
 
-from arbo.explore.columns import Columns
-from arbo.explore.payload import Payload
+from arbo.explore.payload import Columns, Payload
 from arbo.files import PathLike, json_ready, write_whole
 from arbo.results.run import Run
 
-_NAMES = "dom charts views views_one views_document views_threshold changes app columns cuts source"
-SCRIPTS = tuple(_NAMES.split())
+_SCRIPTS = "dom charts views views_one views_document views_threshold changes app columns cuts source"
 """The modules that all pages have, each after those that it imports when it is read."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z_]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(async )?function|const|class)", re.MULTILINE)
@@ -50,8 +48,10 @@ def page(payload: Payload) -> str:
 def shell(
     scripts: Sequence[str], styles: Sequence[str], *, title: str, data: str = "", connect: str = "'none'"
 ) -> tuple[str, str]:
-    """Return the HTML of a page of `SCRIPTS` and some more, and its policy; ``connect`` is what it may ask."""
-    script, style = joined([*SCRIPTS, *scripts]), "".join(static(f"{name}.css") for name in styles)
+    """Return the HTML of a page of `_SCRIPTS` and some more, and its policy; ``connect`` is what it may ask."""
+    modules = (_static(f"{name}.js") for name in [*_SCRIPTS.split(), *scripts])
+    script = "\n".join(_EXPORT.sub("", _IMPORT.sub("", module)) for module in modules)
+    style = "".join(_static(f"{name}.css") for name in styles)
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
         f"connect-src {connect}; base-uri 'none'; form-action 'none'"
@@ -99,14 +99,8 @@ _PAGE = """<!doctype html>
 """
 
 
-def static(name: str) -> str:
-    """Return the content of a file of the page."""
+def _static(name: str) -> str:
     return files("arbo.explore").joinpath("static", name).read_text("utf-8")
-
-
-def joined(names: Sequence[str]) -> str:
-    """Return modules as one script, without their imports of each other and their exports."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", static(f"{name}.js"))) for name in names)
 
 
 def _hash(content: str) -> str:

@@ -39,7 +39,6 @@ CONNECTIONS = 256
 """Number of connections at a time; see `Connection`."""
 WAIT = 10
 """Seconds after which a connection is closed if nothing happens."""
-_ERRORS: dict[int | str, dict[str, Any]] = {"default": {"model": Error, "description": "What is wrong with a request."}}
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def application(rules: Rules, hosts: Sequence[str] = LOCAL, *, openapi: str | No
         openapi_url=openapi,
         docs_url=None,
         redoc_url=None,
-        responses=_ERRORS,
+        responses={"default": {"model": Error, "description": "What is wrong with a request."}},
         generate_unique_id_function=lambda route: route.name,
         exception_handlers=dict.fromkeys((404, 405), _unknown),
     )

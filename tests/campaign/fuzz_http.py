@@ -138,8 +138,7 @@ def _page() -> tuple[Any, list[str]]:
     """Return a client of a served page, and ids that it knows."""
     from starlette.testclient import TestClient
 
-    from arbo.explore.page import Page
-    from arbo.explore.server import app_of
+    from arbo.explore.page import Page, app_of
 
     root = Path(_KEPT.name)
     documents, _ = arbo.load_sample()
@@ -152,7 +151,7 @@ def _page() -> tuple[Any, list[str]]:
 
 
 def _explore(seed: int, folder: Path) -> None:
-    from arbo.explore.server import BLOCKS, QUESTIONS
+    from arbo.explore.page import BLOCKS, QUESTIONS
 
     chance, (client, ids) = random.Random(seed), _page()
     known = ["words", "row", "id", "mention_id", "x"]
