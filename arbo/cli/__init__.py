@@ -1,4 +1,4 @@
-"""The command line: a module for verbs that belong together; the other modules hold the code that verbs share."""
+"""The command line: a module for related verbs; the other modules hold the code that verbs share."""
 
 import gc
 import os

@@ -7,13 +7,12 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import arbo
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
     from rich.console import Console
 
@@ -75,9 +74,10 @@ def say_notes(notes: Mapping[str, int], place: str = "") -> None:
         say(f"{place}{count:,} {note}")
 
 
-def warn(message: str) -> None:
-    """Print a warning on stderr."""
-    print_parts(sys.stderr, ("warning: ", "bold yellow"), (message, ""))
+def warn(*messages: str) -> None:
+    """Print warnings on stderr."""
+    for message in messages:
+        print_parts(sys.stderr, ("warning: ", "bold yellow"), (message, ""))
 
 
 def complain(message: str) -> None:

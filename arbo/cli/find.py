@@ -67,8 +67,7 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
     from arbo.data.learnt import warnings_of
     from arbo.spans.finding import LEFT_OUT, find as find_mentions
 
-    for warning in warnings_of(documents, {"the finder": getattr(finder, "model", None)}):
-        console.warn(warning)
+    console.warn(*warnings_of(documents, {"the finder": getattr(finder, "model", None)}))
     found = find_mentions(finder, documents, kb, announce=bars)
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")

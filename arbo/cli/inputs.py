@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import arbo
 from arbo import formats
@@ -17,9 +17,6 @@ from arbo.errors import ArboError, DataError, UsageError, listed
 from arbo.files import check_writable, real
 from arbo.formats.files import read_head, read_lines
 from arbo.settings import Settings
-
-if TYPE_CHECKING:
-    from arbo.data.gold import Gold
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +193,6 @@ def say_format(place: str, option: str, guess: str) -> None:
 def _say_columns(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:
     if columns := dict.fromkeys(key for item in items for key in item):
         console.say(f"{name}: further columns of {what} kept: {listed(columns, 10)}")
-
-
-def read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
-    """Return the gold annotations of documents, looked up in ``kb``; warn of a doubtful id, see `Gold.doubt`."""
-    from arbo.data.gold import Gold
-
-    gold = Gold.of(documents, kb)
-    console.say_notes(gold.changes)
-    if doubt := gold.doubt():
-        console.warn(doubt)
-    return gold
 
 
 _TEXT = r'"(?:\\.|[^"\\])*+"'

@@ -226,8 +226,7 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
             "these ids, remove them"
         )
     console.say_notes(result.manifest["notes"]["gold"])
-    for warning in result.warnings:
-        console.warn(warning)
+    console.warn(*result.warnings)
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):
         console.warn(problem)
 
@@ -311,8 +310,7 @@ def _save_child(saved: SavedRun, after: arbo.Result, out: Path) -> None:
         changes = arbo.diff(saved.result, after)  # meanwhile
         saving.result()
     say_corrections(after)
-    for warning in after.warnings:
-        console.warn(warning)
+    console.warn(*after.warnings)
     if console.as_json:
         figures: dict[str, Any] = {
             name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest

@@ -12,7 +12,7 @@ from typer import Option
 import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import ENCODER, JOB, LINKER, READING, TABLE, Chosen, Group, Shown
-from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_output, read_gold
+from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_output
 from arbo.cli.models import ABBREVIATIONS, LinkingModels, Models, expands_abbreviations, load_encoder, load_linker
 from arbo.engine import Method
 from arbo.errors import UsageError
@@ -23,6 +23,7 @@ from arbo.training import config
 from arbo.training.config import PresetName, RerankingPresetName
 
 if TYPE_CHECKING:
+    from arbo.data.gold import Gold
     from arbo.linking.tuning import Tuning
 
 _OF_STEPS = ("step", "epoch", "loss", "gradient", "learning_rate")
@@ -61,7 +62,7 @@ class Training:
         """Read documents and base, and return them and what a training needs besides; print what is trained on."""
         reading = how.of(READING, ReadingConfig())
         documents, base, held_out = docs.read(reading), kb.read(reading), docs.dev(dev, reading)
-        gold = read_gold(documents, base)
+        gold = _read_gold(documents, base)
         if base is not None:
             known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
             trained = "mentions with a gold id have an entity of the knowledge base, and are trained on"
@@ -75,6 +76,17 @@ class Training:
         value = {"model": str(self.out), "settings": settings, "training": training.as_dict()}
         written = f"written to {self.out}; log of all steps: {self.out}.log.jsonl\n{text}"
         console.answer(value, written)
+
+
+def _read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
+    """Return the gold annotations of documents, looked up in ``kb``; warn of a doubtful id, see `Gold.doubt`."""
+    from arbo.data.gold import Gold
+
+    gold = Gold.of(documents, kb)
+    console.say_notes(gold.changes)
+    if doubt := gold.doubt():
+        console.warn(doubt)
+    return gold
 
 
 def _preset(text: str) -> Any:
@@ -310,9 +322,8 @@ def tune(
         kb=kb.read(reading)
     )
     documents = docs.read(reading)
-    read_gold(documents, linker.kb)
-    for warning in linker.learnt(documents):
-        console.warn(warning)
+    _read_gold(documents, linker.kb)
+    console.warn(*linker.learnt(documents))
     linker = linker.tune(documents, objective=score, method=method)
     tuning = linker.tuning
     assert tuning is not None
