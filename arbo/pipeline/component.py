@@ -109,16 +109,12 @@ class SpacyLinker:
         models: dict[str, Any] = {"encoder": linker.encoder, "reranker": linker.reranker, "edges": linker.edges}
         if isinstance(linker.encoder, NgramEncoder) and linker.encoder.settings == NgramEncoder().settings:
             del models["encoder"]
-        savers: dict[str, Any] = {
-            name: getattr(part, "save" if name == "edges" else "save_pretrained", None)
-            for name, part in models.items()
-            if part is not None
-        }
-        for name, save in savers.items():
-            if save is None:
-                raise UsageError(
-                    f"a pipe cannot save the {name} {type(models[name]).__name__}; set `linker` after loading"
-                )
+        savers: dict[str, Any] = {}
+        for name, part in models.items():
+            if part is not None:
+                savers[name] = getattr(part, "save" if name == "edges" else "save_pretrained", None)
+                if savers[name] is None:
+                    raise UsageError(f"a pipe cannot save the {name} {type(part).__name__}; set `linker` after loading")
         assert linker.kb is not None
         build_index(linker.kb, folder / "index", encoder=linker.encoder, announce=linker.announce)
         for name, save in savers.items():
