@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from arbo.engine import Progress, T, silent
 
@@ -30,7 +31,7 @@ def bars(what: str) -> Progress:
     If stderr is neither a terminal nor a notebook, write a line every half minute instead.
     """
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
-        return _lines(what)
+        return partial(_lines, what)
 
     def show(items: Iterable[T], total: int) -> Iterator[T]:
         begun, bar = time.monotonic(), None
@@ -53,18 +54,15 @@ def bars(what: str) -> Progress:
     return show
 
 
-def _lines(what: str) -> Progress:
-    def show(items: Iterable[T], total: int) -> Iterator[T]:
-        begun = written = time.monotonic()
-        for done, item in enumerate(items, start=1):
-            yield item
-            now = time.monotonic()
-            if now - written > _BETWEEN_LINES and done < total:
-                written = now
-                left = (now - begun) / done * (total - done)
-                sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")
-
-    return show
+def _lines(what: str, items: Iterable[T], total: int) -> Iterator[T]:
+    begun = written = time.monotonic()
+    for done, item in enumerate(items, start=1):
+        yield item
+        now = time.monotonic()
+        if now - written > _BETWEEN_LINES and done < total:
+            written = now
+            left = (now - begun) / done * (total - done)
+            sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")
 
 
 class Stopwatch:

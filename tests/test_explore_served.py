@@ -144,7 +144,7 @@ def test_the_page_may_load_its_own_files_only(served: Served) -> None:
         assert "unsafe" not in policy
         assert answer.headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in answer.headers
-    for path in ("/..%2fserver.py", "/%2e%2e/server.py", "/server.py", "/..%5cserver.py"):
+    for path in ("/..%2fpage.py", "/%2e%2e/page.py", "/page.py", "/..%5cpage.py"):
         assert client.get(path).status_code == 404
 
 

@@ -63,17 +63,13 @@ class _Commands(Mapping[str, Any]):
 
 
 class _Verbs(TyperGroup):
-    """The verbs; click sees a pipe that is closed, and reports an unknown choice without a prefix of typer."""
+    """The verbs; click sees a pipe that is closed."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": _Commands(*_VERBS)})
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            value = super().invoke(ctx)
-        except typer.BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")
-            raise
+        value = super().invoke(ctx)
         sys.stdout.flush()
         return value
 
@@ -113,7 +109,7 @@ def _options(
 def main() -> None:
     """Run the command line, and exit with one of the codes that `arbo --help` lists."""
     gc.set_threshold(100_000)  # the objects of imports and readers are many, and stay
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # typer would look for them in all packages
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # pydantic would look for them in all packages
     signal.signal(signal.SIGINT, _interrupted)
     errors.shown = True
     try:

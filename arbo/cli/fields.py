@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -86,7 +86,7 @@ class Shown(NamedTuple):
 class Chosen:
     """The fields of settings that a command line sets, by the name of their group."""
 
-    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, Any]]
 
     def changes(self, group: Group) -> Mapping[str, Any]:
         """Return the fields of a group that are set, as texts or JSON."""

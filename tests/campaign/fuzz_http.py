@@ -174,7 +174,7 @@ def _explore(seed: int, folder: Path) -> None:
         }
         _check(client.post("/api/review/answer", content=_json(answer, chance), headers=headers))
     else:
-        _check(client.get(f"/{quote(_text(chance, 'index.html', 'page.js', '../server.py', 'api'))}", headers=headers))
+        _check(client.get(f"/{quote(_text(chance, 'index.html', 'page.js', '../page.py', 'api'))}", headers=headers))
 
 
 _ASKS = "every request gets JSON, or a 4xx with a sentence"
