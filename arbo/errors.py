@@ -41,16 +41,12 @@ class DataError(ArboError, ValueError):
         id: str | None = None,  # noqa: A002
     ) -> None:
         super().__init__(problem)
-        self.problem = problem
-        self.file = file
-        self.line = line
-        self.id = id
+        self.problem, self.file, self.line, self.id = problem, file, line, id
 
     def at(self, file: str, line: int | None = None) -> Self:
         """Return a copy of the error, with ``file`` and ``line`` added if the error has none."""
-        return type(self)(
-            self.problem, file=self.file or file, line=line if self.line is None else self.line, id=self.id
-        )
+        line = line if self.line is None else self.line
+        return type(self)(self.problem, file=self.file or file, line=line, id=self.id)
 
     def __str__(self) -> str:
         line = None if self.line is None else f"line {self.line}"
