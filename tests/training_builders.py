@@ -143,7 +143,7 @@ def trainer_of(
     trainer.plan = Plan.of(data, Snapshot.of(data, trainer.model), config, 0)
     trainer.prepared.train()
     return trainer, trainer.reader.batch(
-        data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries, trainer.config, 0)
+        data.queries, trainer.plan.nodes(data, trainer.reader.entities.owner, data.queries, trainer.config, 0)
     )
 
 

@@ -43,14 +43,14 @@ class Texts:
     tower: Tower
     speller: Speller
     read: Callable[[int], Sequence[str]]  # returns input ``i``: the texts of the template's fields
-    owner: Sequence[int]  # (inputs,) the row of the mention or entity of each input
+    owner: Ids  # (inputs,) the row of the mention or entity of each input
     row: Ids  # (inputs,) the distinct text of each input
     keys: Keys  # (texts,) the key of each text in the store
     first: Ids  # (texts,) the first input with this text
     length: Ids  # (texts,) the length in characters
 
     @classmethod
-    def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Sequence[int]) -> Self:
+    def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Ids) -> Self:
         """Collect the inputs of a tower, and group equal ones."""
         place: dict[bytes, int] = {}
         first: list[int] = []
@@ -209,7 +209,7 @@ class DualEncoder(TowerModel, Encoder):
             entity, name = kb.entities[owner[place]], names[place]
             return [_entity_field(entity, name, field) for field in fields]
 
-        return Texts.of(self.entity_tower, self._spellers[1], read, owner)
+        return Texts.of(self.entity_tower, self._spellers[1], read, rows)
 
     def mention_texts(self, mentions: Sequence[MentionInput]) -> Texts:
         """Collect the texts of the mentions."""
@@ -218,7 +218,7 @@ class DualEncoder(TowerModel, Encoder):
         def read(place: int) -> list[str]:
             return _mention_fields(mentions[place], fields, self.config)
 
-        return Texts.of(self.mention_tower, self._spellers[0], read, range(len(mentions)))
+        return Texts.of(self.mention_tower, self._spellers[0], read, np.arange(len(mentions)))
 
     def _changed(self, change: Callable[[Tower], Tower]) -> Self:
         mention = change(self.mention_tower)
@@ -253,7 +253,7 @@ class DualEncoder(TowerModel, Encoder):
             if store:
                 store.add(texts.keys[slices[place]], vectors)
         distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
-        return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
+        return Vectors(distinct.matrix, distinct.row[texts.row], texts.owner.astype(np.int32), n)
 
 
 def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderConfig) -> list[str]:

@@ -138,10 +138,7 @@ class Speller:
 
     @property
     def unknown_markers(self) -> Mapping[str, Sequence[int]]:
-        """The markers that are not in the vocabulary, and their tokens.
-
-        A marker begins and ends with neither letter nor digit, as `[START]` does; other literals are words.
-        """
+        """The tokens of each literal with no letter or digit at its ends, as `[START]`, that the vocabulary lacks."""
         return {
             text: ids
             for text, ids in self.literals.items()

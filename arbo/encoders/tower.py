@@ -129,10 +129,7 @@ class Tower:
         return Tower.of(model, tokenizer, pretrained.linear_of(weights, width).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
-        """Return a copy with the markers as further special tokens.
-
-        ``markers`` maps each marker to the tokens that it consisted of; its vector starts as the mean of theirs.
-        """
+        """Return a copy with the markers as special tokens; each vector starts as the mean of its former tokens'."""
         import torch
 
         model, tokenizer, projection = self._copied()

@@ -92,11 +92,7 @@ class Part(NamedTuple):
         return {file.stem: map_array(file) for file in self.seen().iterdir() if file.suffix == ".npy"}
 
     def seen(self) -> Path:
-        """Return the folder of a finished part, as soon as this machine sees it.
-
-        Raise UsageError if it stays absent, because another machine has made it in a folder that is not this one, or
-        another command has removed it.
-        """
+        """Return the folder of a finished part as soon as this machine sees it; raise UsageError if it stays absent."""
         until = time.monotonic() + _SEEN
         while not self.folder.exists():
             if time.monotonic() > until or not self.folder.parent.exists():

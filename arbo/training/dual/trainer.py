@@ -65,11 +65,6 @@ class Reader:
         """Collect the texts of the training data."""
         return cls(encoder, encoder.entity_texts(data.kb), encoder.mention_texts(data.inputs))
 
-    @property
-    def owner(self) -> Ids:
-        """(entity texts,) the entity of each text."""
-        return np.asarray(self.entities.owner, np.int64)
-
     def batch(self, mentions: Ids, nodes: Ids) -> Batch:
         """Collect the texts of mentions and of their nodes, (mentions, nodes), padded with -1.
 
@@ -142,10 +137,10 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         """Choose positives and negatives at the beginning of an epoch, and every ``refresh`` steps."""
         if place != 0 and (self.config.refresh is None or place % self.config.refresh != 0):
             return
-        if asks_the_model(self.config, self.reader.owner):
+        if asks_the_model(self.config, self.reader.entities.owner):
             snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
         else:
-            snapshot = Snapshot.unread(self.data, self.reader.owner, self.model.metric)
+            snapshot = Snapshot.unread(self.data, self.reader.entities.owner, self.model.metric)
         self.plan = Plan.of(self.data, snapshot, self.config, step)
 
     @property
@@ -159,7 +154,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
         """Collect the texts of some mentions of a batch, and of their positives and negatives."""
-        nodes = self.plan.nodes(self.data, self.reader.owner, mentions, self.config, step)
+        nodes = self.plan.nodes(self.data, self.reader.entities.owner, mentions, self.config, step)
         return self.reader.batch(mentions[rows], nodes[rows])
 
     def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
