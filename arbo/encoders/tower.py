@@ -18,7 +18,7 @@ from arbo.encoders import pretrained
 from arbo.encoders.encoder_config import Pooling
 from arbo.encoders.pretrained import PROJECTION, first_line
 from arbo.encoders.templates import TokenRow
-from arbo.engine import Floats, Ids, ranges
+from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import ArboError, DataError, UsageError
 from arbo.settings import check_choice
 
@@ -237,17 +237,17 @@ class Tower:
         import torch
 
         count = np.array([len(row.ids) if pooling is None else 1 for row in rows], np.int64)
-        vectors = np.zeros((int(count.sum()), self.dim), np.float32)
+        owner = np.repeat(np.arange(len(rows)), count)
+        vectors = np.zeros((len(owner), self.dim), np.float32)
         order = np.array(sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids)), np.int64)
         if len(order):
             # Vectors leave the device together, since fetching the vectors of each batch would wait for it.
             batches = self._in_batches([rows[i] for i in order], pooling, tokens_a_batch or self.tokens_a_batch)
-            vectors[ranges((np.cumsum(count) - count)[order], count[order])] = torch.cat([*batches]).cpu().numpy()
-        bad = np.repeat(np.arange(len(rows)), count)[~np.isfinite(vectors).all(axis=1)]
+            vectors[pairs_of(owner, order)[0]] = torch.cat([*batches]).cpu().numpy()
+        bad = np.unique(owner[~np.isfinite(vectors).all(axis=1)])
         if len(bad):
             advice = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
-            n_bad = len(np.unique(bad))
-            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {len(rows):,} texts; {advice}")
+            raise DataError(f"the model gives NaN or infinity for {len(bad):,} of {len(rows):,} texts; {advice}")
         return vectors
 
     def _in_batches(self, rows: Sequence[TokenRow], pooling: Pooling | None, budget: int) -> Iterator[torch.Tensor]:

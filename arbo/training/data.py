@@ -11,7 +11,7 @@ from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.data.tables import labels_in
 from arbo.encoders.dual import DualEncoder
-from arbo.engine import Bools, Ids, Metric, Vectors, ranges
+from arbo.engine import Bools, Ids, Metric, Vectors, pairs_of
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.training.config import LoopConfig
@@ -20,8 +20,8 @@ from arbo.training.config import LoopConfig
 class Rivals(NamedTuple):
     """The gold ids and gold cluster of each mention, as numbers, and the domains of mentions and entities."""
 
-    indptr: Ids  # (mentions + 1,)
-    id: Ids  # (gold ids,) the index of an entity, or a higher number; those of mention ``m`` begin at ``indptr[m]``
+    mention: Ids  # (gold ids,) the mention of each gold id, ascending
+    id: Ids  # (gold ids,) the index of an entity, or a higher number
     domain: Ids  # (mentions,) the code of each mention's domain
     entity_domain: Ids  # (entities,)
 
@@ -30,10 +30,9 @@ class Rivals(NamedTuple):
         cls, rows: Sequence[Iterable[int]], domains: Sequence[str | None], entity_domains: Sequence[str | None]
     ) -> Self:
         """Make rivals from the gold ids of each mention, and the domains of mentions and entities."""
-        distinct = [list(dict.fromkeys(row)) for row in rows]
+        pairs = [(mention, id_) for mention, row in enumerate(rows) for id_ in dict.fromkeys(row)]
         domain, entity_domain = np.split(codes_of([*domains, *entity_domains]), [len(domains)])
-        ids = np.array([id_ for row in distinct for id_ in row], np.int64)
-        return cls(np.cumsum([0, *map(len, distinct)]), ids, domain, entity_domain)
+        return cls(*np.array(pairs, np.int64).reshape(-1, 2).T, domain, entity_domain)
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
         """Return whether ``entity[i]`` is in the domain of ``mention[i]`` and not among its gold ids; (pairs,)."""
@@ -42,8 +41,7 @@ class Rivals(NamedTuple):
 
     def are_apart(self, a: Ids, b: Ids) -> Bools:
         """Return whether mentions ``a[i]`` and ``b[i]`` differ, have one domain, and share no gold id; (pairs,)."""
-        count = np.diff(self.indptr)[b]
-        place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
+        place, pair = pairs_of(self.mention, b)
         shared = self._holds(a[pair], self.id[place])
         n_shared = np.bincount(pair[shared], minlength=len(b))
         apart: Bools = (n_shared == 0) & (a != b) & (self.domain[a] == self.domain[b])
@@ -52,8 +50,7 @@ class Rivals(NamedTuple):
     def _holds(self, mention: Ids, id_: Ids) -> Bools:
         """Return, for each pair, whether the id is among the mention's gold ids; (pairs,)."""
         width = np.int64(1 + max(self.id.max(initial=0), id_.max(initial=0)))
-        pairs = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
-        return np.isin(mention * width + id_, pairs)
+        return np.isin(mention * width + id_, self.mention * width + self.id)
 
 
 PURPOSES = {"documents": "train on", "dev": "choose the best model by"}

@@ -104,15 +104,6 @@ def comparable(vectors: Tensor, metric: Metric) -> Tensor:
     return normalize(vectors, dim=-1) if metric == "cosine" else vectors
 
 
-def similarities(mention: Tensor, node: Tensor) -> Tensor:
-    """Return the inner products of mentions with their nodes, (mentions, dim) and (mentions, nodes, dim), in float32.
-
-    Autocast would round them too coarsely for a loss; so would TF32, which torch disables by default.
-    """
-    with torch.autocast(mention.device.type, enabled=False):
-        return torch.einsum("md,mnd->mn", mention.float(), node.float())
-
-
 def loss_of(config: TrainingConfig, metric: Metric) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of a configuration; it takes unscaled similarities."""
     loss, scale = LOSSES[config.loss], config.scale_of(metric)
@@ -143,8 +134,12 @@ class Pairs(NamedTuple):
 
     @property
     def scores(self) -> Tensor:
-        """The similarity of each mention to each of its nodes; (mentions, 1 + negatives)."""
-        return similarities(self.mention, self.node)
+        """The inner product of each mention and each of its nodes, in float32; (mentions, 1 + negatives).
+
+        Autocast would round it too coarsely for a loss; so would TF32, which torch disables by default.
+        """
+        with torch.autocast(self.mention.device.type, enabled=False):
+            return torch.einsum("md,mnd->mn", self.mention.float(), self.node.float())
 
 
 def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:

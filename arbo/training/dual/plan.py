@@ -129,10 +129,9 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
     first, end = (
         np.searchsorted(rivals.entity_domain[by_domain], rivals.domain[mentions], side) for side in ("left", "right")
     )
-    owner = np.repeat(np.arange(len(rivals.domain)), np.diff(rivals.indptr))
     inside = rivals.id < len(by_domain)
-    inside[inside] = rivals.entity_domain[rivals.id[inside]] == rivals.domain[owner[inside]]
-    n_wrong = end - first - np.bincount(owner[inside], minlength=len(rivals.domain))[mentions]
+    inside[inside] = rivals.entity_domain[rivals.id[inside]] == rivals.domain[rivals.mention[inside]]
+    n_wrong = end - first - np.bincount(rivals.mention[inside], minlength=len(rivals.domain))[mentions]
     n_wrong -= (but >= 0).sum(axis=1)
     drawn = np.full((len(mentions), n), -1)
     for column in range(n):
