@@ -24,8 +24,7 @@ from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.settings import Settings
 
-SLICE = 4096
-"""Number of pairs whose tokens are in memory at once."""
+SLICE = 4096  # number of pairs whose tokens are in memory at once
 
 
 # Without slots: `cached_property` keeps the reader in the instance's dictionary.

@@ -26,8 +26,7 @@ from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 
-SLICE = 1024
-"""Number of texts between two writes to the store, and thus the most that an interruption can lose."""
+SLICE = 1024  # number of texts between two writes to the store, and thus the most that an interruption can lose
 
 # Number of characters of context to use for each token of the window: more than any natural text needs.
 _REACH = 16

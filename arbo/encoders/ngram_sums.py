@@ -21,8 +21,7 @@ _LEAST = 0.1
 """Smaller cosines of a word are not kept, but count as this: then few are kept, and few names too many are marked."""
 _ROUNDING = 1e-5  # more than the rounding of vectors to float32
 Doubles = npt.NDArray[np.float64]
-Items = tuple[Ids, Ids]
-"""Rows of items: row ``i`` has ``items[start[i]:start[i + 1]]``."""
+Items = tuple[Ids, Ids]  # rows of items: row ``i`` has ``items[start[i]:start[i + 1]]``
 
 
 def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -> tuple[Spans, Ids, Ids]:

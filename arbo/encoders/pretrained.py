@@ -22,13 +22,10 @@ from arbo.errors import ArboError, DataError, MissingDependency, UsageError
 if TYPE_CHECKING:
     import torch
 
-MANIFEST = "arbo.json"
-"""The manifest of a model that arbo saved, beside the files of transformers."""
-MODULES = "modules.json"
-"""The modules of a model of sentence-transformers."""
+MANIFEST = "arbo.json"  # the manifest of a model that arbo saved, beside the files of transformers
+MODULES = "modules.json"  # the modules of a model of sentence-transformers
 PROJECTION = "projection.safetensors"
-TOWERS = ("mention", "entity")
-"""Subfolders of a model that arbo saved with two towers."""
+TOWERS = ("mention", "entity")  # subfolders of a model that arbo saved with two towers
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "model*.safetensors", PROJECTION]

@@ -51,8 +51,7 @@ class TokenRow(NamedTuple):
     end: int
 
 
-FieldTokens = Mapping[str, list[int]]
-"""Tokens of each field of one input."""
+FieldTokens = Mapping[str, list[int]]  # tokens of each field of one input
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.settings import check_choice
 
-VectorSource = Mapping[str, npt.ArrayLike] | npt.ArrayLike
-"""Vectors by id, or a matrix."""
+VectorSource = Mapping[str, npt.ArrayLike] | npt.ArrayLike  # vectors by id, or a matrix
 
 
 @dataclass(frozen=True, eq=False, slots=True)

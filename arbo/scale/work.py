@@ -49,8 +49,7 @@ class Work:
     folder: Path
     pool: Executor | None
     shard_size: int
-    tell: Callable[[str], None] = lambda _: None
-    """Receives messages, such as how many parts of a stage are finished already."""
+    tell: Callable[[str], None] = lambda _: None  # receives messages, such as how many parts are finished already
 
     def over(self, linker: Linker) -> Linker:
         """Return a linker that searches in shards and, if it has a transformer, embeds in slices."""

@@ -25,8 +25,7 @@ from arbo.text.checks import Span
 from arbo.text.names import normalize_name
 from arbo.text.words import content_words, words
 
-Spans = tuple[Span, ...]
-"""The spans of a mention, or of all mentions of an entity in a text."""
+Spans = tuple[Span, ...]  # the spans of a mention, or of all mentions of an entity in a text
 LEFT_OUT = "mentions of the documents replaced by found ones"
 """The key under which the notes of `Found.corpus` count the existing mentions that were replaced."""
 

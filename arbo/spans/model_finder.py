@@ -25,8 +25,7 @@ from arbo.text.checks import Span
 from arbo.text.sentences import passages, unwrapped
 from arbo.text.words import APOSTROPHES, Offsets, content_words, fold, offsets_of, windows, words
 
-MOST_WORDS = 6
-"""Maximum number of words of a run that is compared with names."""
+MOST_WORDS = 6  # maximum number of words of a run that is compared with names
 _NEAREST = 8  # number of nearest entities of each run of words
 _RUNS = 1 << 15  # number of runs to encode at once, which bounds the memory
 

@@ -18,8 +18,7 @@ from arbo.errors import DataError
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
 
-Examples = tuple[Floats, Bools]
-"""Features of pairs, (pairs, features), and whether each pair is right."""
+Examples = tuple[Floats, Bools]  # features of pairs, (pairs, features), and whether each pair is right
 _MOST = 250_000  # number of pairs of a group that teach, so that time does not grow with the square of a document
 
 
