@@ -216,7 +216,7 @@ class OfClusters(Brief, Figure):
     score: float
     """score of all mentions, at most 1; NaN for 0/0"""
     half_scores: Callable[[Resampling], FloatArray]
-    """scores of the half-samples, from `half_samples`"""
+    """scores of the half-samples, from `half_samples`; 0 for 0/0"""
 
     @property
     def n_documents(self) -> int:
@@ -224,7 +224,7 @@ class OfClusters(Brief, Figure):
         return int(self.document.max(initial=-1)) + 1
 
     def _interval(self, how: Resampling) -> Interval:
-        deviations = half_sample_deviations(self._half_scores(how), self.n_documents)
+        deviations = half_sample_deviations(self.half_scores(how), self.n_documents)
         low, high = _percentiles(self.value + deviations, how.level)
         return Interval(low, max(self.value, min(1.0, high)))
 
@@ -236,7 +236,7 @@ class OfClusters(Brief, Figure):
 
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
         difference = self.value - other.value
-        differences = self._half_scores(how) - other._half_scores(how)
+        differences = self.half_scores(how) - other.half_scores(how)
         deviations = half_sample_deviations(differences, self.n_documents)
         as_extreme = int((np.abs(deviations) >= abs(difference) - 1e-12).sum())
         return Comparison(difference, (1 + as_extreme) / (1 + how.n_half_samples))
@@ -246,9 +246,6 @@ class OfClusters(Brief, Figure):
         n = self.n_documents
         halves = f"{how.n_half_samples:,} random halves of {n:,} document{'s' * (n != 1)}"
         return Method(halves, halves)
-
-    def _half_scores(self, how: Resampling) -> FloatArray:
-        return nan_to_zero(self.half_scores(how))
 
 
 def _is_same_partition(one: IntArray, other: IntArray) -> bool:

@@ -137,12 +137,12 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
 
     @cache
     def halves(how: Resampling) -> FloatArray:
-        """Return the scores of each half, (halves, lines)."""
+        """Return the scores of each half, (halves, lines); 0 for 0/0."""
         drawn = half_samples(n_documents, how)
         parts = np.split(drawn, range(step := max(1, _TOGETHER // max(len(true), 1)), len(drawn), step))
         tables = map(Contingency.of_samples(true, pred, where), parts)
         figures = ([line.score for line in _of_table(table, singletons)] for table in tables)
-        return np.concatenate([np.stack([one.ratio(one.counts) for one in of], axis=1) for of in figures])
+        return nan_to_zero(np.concatenate([np.stack([one.ratio(one.counts) for one in of], axis=1) for of in figures]))
 
     def figure(place: int, line: Any) -> OfClusters:
         value = float(line.score.ratio(line.score.counts)[0]) if line.name != "ARI" or has_both else np.nan
