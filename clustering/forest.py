@@ -119,9 +119,8 @@ def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
     return Forest(np.arange(n_mentions, dtype=ids.dtype), np.full(n_mentions, np.nan, weights.dtype))
 
 
-def hang_on_entities(entity_edges: EntityEdges) -> Forest:
-    """Return the forest in which the parent of each mention is its nearest entity, if it has one."""
+def hang_on_entities(entity_edges: EntityEdges, hangs: Bools) -> Forest:
+    """Return the forest in which the parent of each mention that ``hangs`` on its nearest entity is this entity."""
     forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
-    linked = np.flatnonzero(entity_edges.entity)
-    forest.parent[linked], forest.weight[linked] = entity_edges.entity[linked], entity_edges.weight[linked]
+    forest.parent[hangs], forest.weight[hangs] = entity_edges.entity[hangs], entity_edges.weight[hangs]
     return forest

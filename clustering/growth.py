@@ -45,10 +45,8 @@ def updated(
     """Return the nearest others of each thing, from the lists of earlier things, of which some are still there.
 
     The lists are those of a search from scratch, with as many places as before. The cost is that of a pass over all
-    things with the new ones, or of a search from scratch if many are new; and of a search of
-    the things whose full list lost one.
-
-    Raise ValueError if ``row`` has another length than ``things``, does not ascend, or is beyond the lists.
+    things with the new ones, or of a search from scratch if many are new; and of a search of the things whose full list
+    lost one.
 
     Args:
         lists: the nearest others of each earlier thing, as `nearest` or this function returned them.
@@ -67,9 +65,6 @@ def updated(
     [1, 0, 1]
     """
     old, new = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
-    if len(row) != things.n or (np.diff(row[old]) <= 0).any() or row.max(initial=-1) >= len(lists.ids):
-        n = len(lists.ids)
-        raise ValueError(f"row must have an ascending row below {n}, or -1 if new, for each of {things.n} things")
     k = lists.ids.shape[1]
     result = Neighbors.empty(things.n, k)
     if not k:
@@ -196,21 +191,12 @@ def _enter(
             value = dissimilarity(score, offset)
             if value > limit:
                 continue
-            _offer_both(value, things, j, new, is_new, lists, new_lists)
-            at = new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]
             reach[j] = -np.float32(np.inf)
-            for place in at:
+            for place in new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]:
+                other = new.things[place]
+                for thing in things:
+                    if thing != other:
+                        offer(new_lists.ids[place], new_lists.dissimilarity[place], thing, value, False)
+                        if not is_new[thing]:
+                            offer(lists.ids[thing], lists.dissimilarity[thing], other, value, False)
                 reach[j] = max(reach[j], new_lists.dissimilarity[place, -1])
-
-
-@kernel
-def _offer_both(
-    value: np.float32, things: Ids, j: int, new: _New, is_new: Bools, lists: Neighbors, new_lists: Neighbors
-) -> None:
-    for place in new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]:
-        other = new.things[place]
-        for thing in things:
-            if thing != other:
-                offer(new_lists.ids[place], new_lists.dissimilarity[place], thing, value, False)
-                if not is_new[thing]:
-                    offer(lists.ids[thing], lists.dissimilarity[thing], other, value, False)

@@ -152,19 +152,8 @@ def pair_dissimilarity(
 ) -> Floats:
     """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
-    It is the same as in `nearest`, and infinity for a thing without vectors. Raise ValueError as `nearest` does, and if
-    ``query`` and ``thing`` differ in length or hold an id that is out of range.
+    It is the same as in `nearest`, and infinity for a thing without vectors. Raise ValueError as `nearest` does.
     """
-    query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
-    if query.shape != thing.shape or query.ndim != 1:
-        raise ValueError(
-            f"query has shape {query.shape} and thing has shape {thing.shape}; give two lists of the same length"
-        )
-    for name, index, n in (("query", query, queries.n), ("thing", thing, corpus.n)):
-        if len(index) and index.dtype.kind not in "iu":
-            raise ValueError(f"{name} must be integers, not {index.dtype}")
-        if len(index) and not 0 <= index.min() <= index.max() < n:
-            raise ValueError(f"{name} must lie in 0 .. {n - 1}, not {index.min()} .. {index.max()}")
     if isinstance(corpus, Vectors):
         used, thing = np.unique(thing, return_inverse=True)
         corpus = Index.of(corpus.taken(used), metric)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights, id_dtype
-from .forest import EntityEdges, Forest, no_entity_edges, surviving_edges, unreached
+from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges
 from .graph import Graph
 from .kernels import kernel
 from .ordering import by_weight
@@ -26,8 +26,7 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     """
     places, is_linked, hangs = spanning_forest(entity_edges, edges)
     joining = edges.take(places)
-    forest = unreached(len(is_linked), edges.source, edges.weight)
-    forest.parent[hangs], forest.weight[hangs] = entity_edges.entity[hangs], entity_edges.weight[hangs]
+    forest = hang_on_entities(entity_edges, hangs)
     _orient(joining, is_linked, forest)
     nil = ~is_linked[joining.target]
     return forest, joining.take(nil)

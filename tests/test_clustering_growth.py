@@ -26,13 +26,6 @@ def rows_of(before: Array, after: Array) -> Array:
     return np.where(before, np.cumsum(before) - 1, -1)[after]
 
 
-@pytest.mark.parametrize("row", [[0, 1, 2, 3], [0, 2, 1, 3, 4], [0, 1, 2, 3, 5]])
-def test_rows_that_do_not_fit_are_refused(row: list[int]) -> None:
-    things = vectors(gaussian(5, 4))
-    with pytest.raises(ValueError, match="ascending row below 5, or -1 if new, for each of 5 things"):
-        updated(nearest(things, things, 2, self_ids=np.arange(5)), things, np.array(row))
-
-
 @every_form
 def test_many_new_things_are_searched_as_from_scratch(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     things, row = vectors(gaussian(300, 4), form), np.where(np.arange(300) % 3 == 0, -1, 0)

@@ -170,16 +170,6 @@ def test_searches_that_are_refused(queries: Vectors, corpus: Any, options: dict[
         nearest(queries, corpus, **{"k": 1} | options)
 
 
-@pytest.mark.parametrize(
-    ("corpus", "query", "thing", "words"),
-    [
-        (SPARSE, [0], [0], "both be dense or both be sparse"),
-        (FLAT, [0, -1], [0, 0], r"query must lie in 0 \.\. 3, not -1 \.\. 0"),
-        (FLAT, [0], [4], r"thing must lie in 0 \.\. 3, not 4 \.\. 4"),
-        (FLAT, [0], [0, 1], "lists of the same length"),
-        (FLAT, [0.0], [0], "query must be integers, not float64"),
-    ],
-)
-def test_pairs_that_are_refused(corpus: Vectors, query: Any, thing: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        pair_dissimilarity(FLAT, corpus, np.array(query), np.array(thing))
+def test_pairs_that_are_refused() -> None:
+    with pytest.raises(ValueError, match="both be dense or both be sparse"):
+        pair_dissimilarity(FLAT, SPARSE, np.array([0]), np.array([0]))
