@@ -70,19 +70,6 @@ class Partition:
             nodes.append(int(self.parent[nodes[-1]]))
         return nodes[::-1]
 
-    def edges(self) -> Edges:
-        """Return each linked mention's edge from its parent, then `nil_edges` with only the lightest of duplicates."""
-        linked = np.flatnonzero(self.parent >= 0)
-        order = np.lexsort((self.nil_edges.weight, self.nil_edges.target, self.nil_edges.source))
-        source, target, weight = (array[order] for array in self.nil_edges)
-        first = np.ones(len(order), np.bool_)
-        first[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
-        return Edges(
-            np.concatenate([self.parent[linked], source[first]]),
-            np.concatenate([linked.astype(self.parent.dtype), target[first]]),
-            np.concatenate([self.weight[linked], weight[first]]),
-        )
-
     def tree(self) -> MergeTree:
         """Return the merge tree of the NIL mentions, in which mention ``i`` is leaf ``i``, under either linkage."""
         return self._tree

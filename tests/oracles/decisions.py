@@ -7,7 +7,7 @@ and ties between the remaining edges are broken by (weight, source, target) of t
 import numpy as np
 
 from clustering.decisions import NEW, OUTSIDE, UNDECIDED, Decisions
-from oracles.graphs import allowed
+from oracles.graphs import allowed, edges_of
 
 INF = float("inf")
 
@@ -162,7 +162,7 @@ def kruskal(free, decisions, violated):
     n_entities, n = free.n_entities, len(free.entity)
     ties = {m: -1e35 if decisions.passed_on[m] else -1e36 for m in range(n)}
     edges = []
-    for u, v, w in zip(*(array.tolist() for array in free.edges()), strict=True):
+    for u, v, w in zip(*(array.tolist() for array in edges_of(free)), strict=True):
         is_root = v >= n_entities and w == -INF and u < n_entities
         edges.append((ties[v - n_entities] if is_root else -1e36 if w == -INF else w, u, v))
     hung = (free.parent[n_entities:] < 0) & (free.bottleneck[n_entities:] == -INF)

@@ -9,7 +9,8 @@ from itertools import pairwise, product
 import networkx as nx
 import numpy as np
 
-from clustering import Graph, partition
+from clustering import Edges, Graph, partition
+from clustering.arrays import concatenated
 
 INF = float("inf")
 
@@ -207,9 +208,20 @@ SLOW = {
 # The comparison.
 
 
+def edges_of(result):
+    """Each linked mention's edge from its parent, then the edges between NIL mentions, only the lightest of copies."""
+    linked = np.flatnonzero(result.parent >= 0)
+    order = np.lexsort((result.nil_edges.weight, result.nil_edges.target, result.nil_edges.source))
+    nil = result.nil_edges.take(order)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (np.diff(nil.source) != 0) | (np.diff(nil.target) != 0)
+    linked_edges = Edges(result.parent[linked], linked.astype(result.parent.dtype), result.weight[linked])
+    return concatenated([linked_edges, nil.take(first)])
+
+
 def kept_edges(result, *, directed):
     kept = {}
-    for u, v, weight in zip(*(array.tolist() for array in result.edges()), strict=True):
+    for u, v, weight in zip(*(array.tolist() for array in edges_of(result)), strict=True):
         ends = (u, v) if directed else (min(u, v), max(u, v))
         assert ends not in kept, "an edge is listed twice"
         kept[ends] = weight
