@@ -22,6 +22,7 @@ from .sparse_search import (
     Scratch,
     alike_together,
     scan,
+    search_bounded,
     sparse_search,
 )
 from .vectors import Csr, Metric, Vectors, csr, lengths, offset_of, unit
@@ -130,7 +131,7 @@ class Index:
             if is_small and QUERIES_SHARE * n_queries >= len(self.owners.start):
                 prefixes = _fixed(Prefixes.of(self.matrix, self.postings, offset - within))
                 return sparse_search(corpus, self._scratch, partial(search_prefixes, prefixes))
-            return sparse_search(corpus, self._scratch)
+            return sparse_search(corpus, self._scratch, search_bounded)
         if scanner not in self._scans:
             self._scans[scanner] = scanner(self.matrix)
         return dense_search(self.matrix, self.owners, self.longest, self._scans[scanner], offset, k)

@@ -144,8 +144,7 @@ def merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
 @kernel
 def _cut(n_leaves: int, left: Ids, right: Ids) -> Ids:
     label = np.empty(n_leaves + len(left), left.dtype)
-    for leaf in range(n_leaves):
-        label[leaf] = leaf
+    label[:n_leaves] = np.arange(n_leaves)
     for i in range(len(left)):
         label[n_leaves + i] = label[left[i]]
     for i in range(len(left) - 1, -1, -1):

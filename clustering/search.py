@@ -47,8 +47,7 @@ class Owners(NamedTuple):
     @classmethod
     def of(cls, row: Ids, owner: Ids, n_rows: int) -> Self:
         """Return the owners of ``n_rows`` rows from pairs in the order of owners."""
-        start = np.zeros(n_rows + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=n_rows), out=start[1:])
+        start = np.append(0, np.cumsum(np.bincount(row, minlength=n_rows)))
         by_row = owner[np.argsort(row, kind="stable")]
         return cls(row.astype(np.int32, copy=False), owner, start, by_row, bool((owner[1:] == owner[:-1]).any()))
 

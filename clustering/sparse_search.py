@@ -127,18 +127,15 @@ class Scratch(NamedTuple):
         )
 
 
-def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill | None = None, *, chunk: int = 128) -> Search:
-    """Prepare the search. A worker takes its memory from ``free`` while it works, or makes it.
-
-    ``search`` fills the lists of a chunk of queries; None for the search of this file.
-    """
+def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill, *, chunk: int = 128) -> Search:
+    """Prepare a search of chunks of queries. A worker takes its memory from ``free`` while it works, or makes it."""
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:
         try:
             scratch = free.pop()
         except IndexError:
             scratch = Scratch.of(len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1)
-        (search or _search)(csr(vectors), corpus, scratch, lists)
+        search(csr(vectors), corpus, scratch, lists)
         free.append(scratch)
 
     return Search(fill, chunk, workers=os.cpu_count() or 1)
@@ -233,8 +230,8 @@ def query_of(queries: Csr, q: int, scratch: Scratch, lists: Lists) -> tuple[Quer
 
 
 @kernel
-def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
-    """Fill the lists."""
+def search_bounded(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
+    """Fill the lists by bounds or, without bounds, by the scores of all rows."""
     for q in range(len(queries.indptr) - 1):
         query, near = query_of(queries, q, scratch, lists)
         is_done = False

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vectors
 
-from clustering import index as index_module, sparse_search
+from clustering import index as index_module
 from clustering.index import Index
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
@@ -128,8 +128,8 @@ def test_progress_counts_the_chunks() -> None:
 def test_an_interrupted_search_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     points = vectors(gaussian(128 * 200, 4), "sparse")
     filled = []
-    kernel = sparse_search._search
-    monkeypatch.setattr(sparse_search, "_search", lambda *lists: (filled.append(1), kernel(*lists)))
+    kernel = index_module.search_bounded
+    monkeypatch.setattr(index_module, "search_bounded", lambda *lists: (filled.append(1), kernel(*lists)))
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
     def interrupt(items: Iterable[Any], total: int) -> Iterator[Any]:
