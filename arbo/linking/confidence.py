@@ -13,14 +13,13 @@ import numpy.typing as npt
 import scipy  # its modules are imported when they are used
 
 from arbo.data.gold import Bools, Ints
-from arbo.engine import Ids
+from arbo.engine import Ids, Weights
 from arbo.files import json_ready
 from arbo.results.run import table_of
 from arbo.retrieval.retrieval import Retrieval
 from arbo.settings import Finite, Settings
 
 _FOLDS, _BINS, _FEWEST = 5, 10, 20
-Floats = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,12 @@ class Confidence(Settings):
     lead: Finite = 0.0
     """Weight of the lead, which is this similarity minus the similarity of the most similar other candidate."""
 
-    def of(self, evidence: Floats) -> Floats:
+    def of(self, evidence: Weights) -> Weights:
         """Return the probability that each link is correct; ``evidence`` has one row for each, see `evidence`."""
         return np.asarray(scipy.special.expit(self.intercept + evidence @ np.array([self.similarity, self.lead])))
 
 
-def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32], mention: Ids) -> Floats:
+def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32], mention: Ids) -> Weights:
     """Return (mentions, 2): the similarity of ``mention[i]`` and ``entity[i]``, and the lead over other candidates.
 
     If there is no other candidate, its similarity counts as 0. For a mention without an entity (-1), both columns are
@@ -55,11 +54,11 @@ class Reliability(NamedTuple):
     """Links by their confidence, in ten intervals from 0 to 1; (10,) values each, with NaN for means of no links."""
 
     links: Ints  # number of links
-    predicted: Floats  # mean confidence
-    correct: Floats  # share of correct links
+    predicted: Weights  # mean confidence
+    correct: Weights  # share of correct links
 
     @classmethod
-    def of(cls, confidence: Floats, right: Bools) -> Self:
+    def of(cls, confidence: Weights, right: Bools) -> Self:
         """Group links by their confidence; ``right`` says which of them are correct."""
         place = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
         links = np.bincount(place, minlength=_BINS)
@@ -88,7 +87,7 @@ class Reliability(NamedTuple):
         return str(table_of(rows, title))
 
 
-def calibrate(features: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
+def calibrate(features: Weights, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of links, and measure its reliability.
 
     For the reliability, the documents are divided into at most five parts; further fits leave out one part each, and
