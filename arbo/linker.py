@@ -159,7 +159,7 @@ class Linker:
         config = replace(self.config, evidence=",".join(columns)) if columns else self.config
         if name is not None and config.treat_as == "auto":
             config = replace(config, treat_as="list")
-        linker = self.configured(config=config)._without_kb()._suited(corpus)
+        linker = self.configured(kb=None, _entities=None, config=config)._suited(corpus)
         result = linker._linked(corpus, corrections_of(corrections))
         if name is not None and corpus.n_mentions:
             result.manifest["reading"] = {"text_column": name}
@@ -311,14 +311,11 @@ class Linker:
         """Return the linker for a run without a knowledge base; it weighs the columns of the run as the run does."""
         made = memory.run.manifest
         evidence = self.config.evidence or made["config"].get("evidence")
-        linker = self.configured(config=replace(self.config, evidence=evidence))
+        linker = self.configured(kb=None, _entities=None, config=replace(self.config, evidence=evidence))
         linker = linker._suited(memory.documents if made["config"].get("treat_as") == "list" else None)
         edges: Any = linker.edges
         settings = made["encoder"].get("edges", {})
         return linker.configured(edges=edges.frozen(settings)) if evidence and "columns" in settings else linker
-
-    def _without_kb(self) -> Self:
-        return self if self.kb is None else self.configured(kb=None, _entities=None)
 
     @property
     def _reranker(self) -> Reranker | None:
@@ -381,7 +378,7 @@ class Linker:
         ``change`` gets the documents as they came, before any correction. With ``exchange``, the run may have another
         knowledge base.
         """
-        linker = self._without_kb()._like(memory) if memory.run.manifest["knowledge_base"] is None else self
+        linker = self._like(memory) if memory.run.manifest["knowledge_base"] is None else self
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))

@@ -52,7 +52,7 @@ def problem(form: type[VectorEncoder], metric: Metric, seed: int) -> tuple[Corpu
 
 
 def searched(linker: Linker, corpus: Corpus, k: int, *, discover: bool = False) -> Retrieval:
-    linker = linker._without_kb() if discover else linker
+    linker = linker.configured(kb=None, _entities=None) if discover else linker
     mentions = linker._mentions(corpus, np.arange(len(corpus.mentions)))
     return linker._weighed(linker._searched(mentions, k, within_threshold=True), k)
 
