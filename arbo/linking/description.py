@@ -39,9 +39,8 @@ from arbo.results.result import Result
 from arbo.retrieval.groups import unmapped
 from arbo.retrieval.retrieval import Retrieval
 
-_SHARE = 0.05
-_MENTIONS = 20
-_NAMES = 10
+_SHARE, _MENTIONS, _NAMES = 0.05, 20, 10
+"""A giant has more than this share of all mentions, more mentions than this number, and at least so many names."""
 
 
 def describe(
