@@ -30,8 +30,7 @@ from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig, Objective, objective_of
 from arbo.linking.description import describe
 from arbo.linking.gap import estimated_gap, threshold_for
-from arbo.linking.memory import Memory, check_release, kept_arrays
-from arbo.linking.run_documents import extended, without
+from arbo.linking.memory import Memory, check_release, extended, kept_arrays, without
 from arbo.progress import Announce, Stopwatch, on_screen
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result

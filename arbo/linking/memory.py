@@ -1,4 +1,4 @@
-"""The memory of a run: what it keeps so that it can grow, and the checks that it grows as it was made.
+"""The memory of a run: what it keeps so that it can grow, its documents, and the checks that it grows as it was made.
 
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base; ``vectors`` and
@@ -11,29 +11,30 @@ was exchanged for another release therefore differs from a new one in the weight
 one is advisable.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo.corrections.edits import uncorrected
 from arbo.data import Corpus, KnowledgeBase
-from arbo.data.arrow import numbers
+from arbo.data.arrow import json_strings, numbers, rows_among, strings
 from arbo.data.inputs import Inputs
 from arbo.data.releases import Exchange, Keys
-from arbo.data.tables import names_in, numbered, with_expansions
+from arbo.data.tables import Tables, check_ids, metadata_in, names_in, numbered, rows_with, with_expansions
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Ids, Neighbors, Vectors
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
-from arbo.linking.run_documents import documents_of, with_rows
 from arbo.progress import Announce
 from arbo.results.graphs import only_graph
 from arbo.results.result import Result
@@ -131,8 +132,15 @@ class Memory:
 
     @property
     def documents(self) -> Corpus:
-        """The documents of the run as they came, before any correction."""
-        return uncorrected(documents_of(self.run), self.arrays)
+        """The documents of the run as they came, before any correction, with a column ``row``.
+
+        The row of a mention in the run is null if the mention is new, or a correction has changed its document.
+        """
+        run, manifest = self.run, self.run.manifest
+        mentions = run.mention_table.drop_columns(["gold_entities"])
+        mentions = mentions.append_column("row", numbers(np.arange(len(mentions))))
+        notes, *others = manifest["notes"]["documents"], manifest.get("index"), manifest.get("graph")
+        return uncorrected(Corpus(replace(run.tables, mentions=mentions), notes, *others), self.arrays)
 
     def check(
         self,
@@ -309,3 +317,73 @@ def check_release(run: Run, kb: KnowledgeBase | None) -> None:
             "or have changed; give that of the run (--kb) or, if the other shall take its place, `arbo add --yes` "
             "(in Python, add(..., other_kb=True))"
         )
+
+
+def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
+    """Return these documents and further ones; raise DataError if the id of a further one is known already.
+
+    Names whose ids are the numbers of their rows are numbered on from the largest number. An index with as many levels
+    as that of the documents gets the names of these.
+    """
+    more, known = Corpus.of(further), documents.tables.documents["document_id"]
+    ids: list[str] = more.tables.documents["document_id"].to_pylist()
+    if ids == more.tables.mentions["mention_id"].to_pylist() == [*map(str, range(len(ids)))]:
+        first = 1 + max((int(id_) for id_ in known.to_pylist() if id_.isdecimal()), default=-1)
+        new = strings(ids := [*map(str, range(first, first + len(ids)))])
+        more = _with(_with(more, "documents", document_id=new), "mentions", document_id=new, mention_id=new)
+    if again := sorted(rows_with(ids, known)):
+        others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
+        wrong = f"the run has this document{others} already"
+        raise DataError(f"{wrong}; leave out what it has, or remove that from the run first", id=again[0])
+    if {*more.index_names} != {*documents.index_names} and len(more.index_names) == len(documents.index_names):
+        name_of = dict(zip(more.index_names, documents.index_names, strict=True))
+        rows = ({name_of.get(key, key): row[key] for key in row} for row in metadata_in(more.tables.mentions))
+        more = _with(more, "mentions", metadata=json_strings(rows))
+    tables = Tables.joined([documents.tables, more.tables])
+    check_ids(tables)
+    return Corpus(tables, Counter(documents.notes) + Counter(more.notes), documents.index_names)
+
+
+def _with(corpus: Corpus, what: Literal["documents", "mentions"], **columns: pa.Array) -> Corpus:
+    """Return a corpus with other values in columns of a table."""
+    table: pa.Table = getattr(corpus.tables, what)
+    for name in columns.keys() & {*table.column_names}:
+        table = table.set_column(table.column_names.index(name), name, columns[name])
+    return corpus.of_tables(replace(corpus.tables, **{what: table}))
+
+
+def without(documents: Corpus, ids: Iterable[str]) -> Corpus:
+    """Return the documents without the documents and mentions that have these ids.
+
+    Raise UsageError for an unknown id, as that of a mention that a correction added, and for an id of both a document
+    and a mention of another document.
+    """
+    gone, tables = {ids} if isinstance(ids, str) else {*ids}, documents.tables
+    places, homes = rows_with(gone, tables.documents["document_id"]), documents.homes(gone)
+    if unknown := sorted(gone - places.keys() - homes.keys(), key=str):
+        some = ", ".join(map(repr, unknown[:3]))
+        hint = "arbo show lists the ids, and a correction with 'drop' removes a mention that another one added"
+        raise UsageError(f"the run has no document or mention {some}; {hint}")
+    if both := sorted(id_ for id_ in places if homes.get(id_, id_) != id_):
+        raise UsageError(f"{both[0]!r} is a document and a mention of {homes[both[0]]!r}; give all mentions of one")
+    stays = np.ones(documents.n_mentions, np.bool_)
+    stays[[*rows_with(homes, tables.mentions["mention_id"]).values()]] = False
+    left = np.delete(np.arange(len(documents)), [*places.values()])
+    return documents.of_tables(tables.of_mentions(stays).taken(left))
+
+
+def with_rows(documents: Corpus, run: Run) -> tuple[Corpus, Ids]:
+    """Return the documents without the column ``row``, and the row of each mention in the run.
+
+    The row is -1 for a new mention, or one with other spans or another type than in the run.
+    """
+    mentions = documents.tables.mentions
+    rows: Ids = pc.fill_null(mentions["row"], -1).to_numpy().copy()
+    new = np.flatnonzero(rows < 0)
+    known = rows_among(mentions["mention_id"].take(numbers(new)), run.mention_table["mention_id"])
+    new, known = new[known >= 0], known[known >= 0]
+    fields = ["document_id", "spans", "type"]
+    now, was = mentions.select(fields).take(numbers(new)), run.mention_table.select(fields).take(numbers(known))
+    is_same = [one == other for one, other in zip(now.to_pylist(), was.to_pylist(), strict=True)]
+    rows[new] = np.where(is_same, known, -1)
+    return documents.of_tables(replace(documents.tables, mentions=mentions.drop_columns(["row"]))), rows
