@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from arbo.edges.names_model import NamesModel
     from arbo.linking.tuning import Tuning
 
+_MOST_NAMES = 2500
+"""`NgramEncoder.most_names` for a list: with 1,000, 100,000 firms take two thirds of the time, and lose 2 % recall."""
+
 
 @dataclass(frozen=True, eq=False)
 class Linker:
@@ -304,7 +307,8 @@ class Linker:
             from arbo.edges.evidence import Evidence
 
             names = Evidence(names, columns)
-        return self.configured(config=self.config.of_list(), edges=names)
+        encoder = replace(self.encoder, most_names=_MOST_NAMES)
+        return self.configured(config=self.config.of_list(), edges=names, encoder=encoder)
 
     def _like(self, memory: Memory) -> Self:
         """Return the linker for a run without a knowledge base; it weighs the columns of the run as the run does."""

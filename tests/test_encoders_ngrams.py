@@ -99,6 +99,14 @@ def test_a_name_that_shows_nothing_is_a_zero_vector(name: str) -> None:
     assert not vectors([name]).any()
 
 
+def test_words_of_a_list_lose_common_n_grams_unless_they_have_no_others() -> None:
+    names = ["bank", "banker", "bank of Lund", "Lund"]
+    every, rare = (arbo.NgramEncoder(most_names=most).fit(names)._encode(Spans.of(names)) for most in (None, 1))
+    assert np.diff(every.indptr).tolist() == [7, 11, 17, 7]
+    assert np.diff(rare.indptr).tolist() == [2, 6, 12, 7]  # "bank" keeps "nk" and "ank" with a blank
+    assert np.allclose(rare.power(2).sum(axis=1), 1)
+
+
 def test_an_encoder_that_was_not_fitted_says_so() -> None:
     with pytest.raises(RuntimeError, match="fit"):
         arbo.NgramEncoder().encode_entities(KB)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import arbo
 from arbo.edges.name_pairs import NAME_FEATURES, NameTable, differ
@@ -91,12 +91,15 @@ def test_equal_names_are_one_unless_people_say_otherwise() -> None:
     assert split.cluster_of("0") == split.cluster_of("2")
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.lists(st.sampled_from(NAMES), min_size=3, max_size=12), st.data())
-def test_growth_equals_the_run_on_all_names(names: list[str], data: st.DataObject) -> None:
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(st.sampled_from(NAMES), min_size=3, max_size=12), data=st.data())
+def test_growth_equals_the_run_on_all_names(
+    names: list[str], data: st.DataObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [{"id": f"{data.draw(st.integers(0, 99))}-{i}", "text": name} for i, name in enumerate(names)]
     rows = [{**row, "mentions": [{"spans": [[0, len(row["text"])]]}]} for row in rows]
-    cut = data.draw(st.integers(2, len(rows)))
+    cut, most = data.draw(st.integers(2, len(rows))), data.draw(st.sampled_from([1, 2500]))
+    monkeypatch.setattr("arbo.linker._MOST_NAMES", most)
     linker = arbo.Linker()
     grown = linker.add(linker.discover(rows[:cut]), rows[cut:])
     assert groups_of(grown) == groups_of(linker.refit(grown))

@@ -114,12 +114,16 @@ class NgramEncoder(Encoder):
     names is assigned to one of 65,536 further dimensions by its checksum, so that "Xqz fever" differs from
     "fever", and equal mentions in an unknown script have equal vectors. Default thresholds were chosen on training
     data (`benchmarks/linking.py`).
+
+    With ``most_names``, a word loses n-grams that more names have than this number and than its rarest n-gram: in a
+    long list, these take most of the time of a search. `Linker` sets it for lists of names.
     """
 
     sizes: tuple[int, ...] = (3, 4)
     decay: float = 0.9
     floor: float = 0.3
     alias_weight: float = 0.045
+    most_names: int | None = None
     frequencies: Frequencies | None = None
 
     # The names that were fitted and their words, until the first names are encoded: these are mostly the same.
@@ -226,6 +230,10 @@ class NgramEncoder(Encoder):
         start, dimension = (array.astype(np.int32) for array in in_word)
         vectors = sp.csr_array((weight[np.minimum(place, 99)], dimension, start), shape)
         vectors.sum_duplicates()
+        if self.most_names is not None:
+            held = np.pad(known.gram_count, (0, _UNSEEN))[vectors.indices]
+            most = np.maximum(np.minimum.reduceat(held, vectors.indptr[:-1]), self.most_names)
+            vectors.data[held > np.repeat(most, np.diff(vectors.indptr))] = 0
         vectors.data *= known.gram_weight[vectors.indices]
         vectors.eliminate_zeros()
         length = np.sqrt(vectors.power(2).sum(axis=1))
