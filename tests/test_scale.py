@@ -408,7 +408,7 @@ class Elsewhere(Shuffled):
 
     def submit(self, call: Any, /, *args: Any, **named: Any) -> Any:
         """Refuse a call."""
-        self.asked = call.__self__.name, args[1][1]
+        self.asked = call.__self__.folder.name, args[1][1]
         raise LookupError
 
 

@@ -30,9 +30,10 @@ class Rivals(NamedTuple):
         cls, rows: Sequence[Iterable[int]], domains: Sequence[str | None], entity_domains: Sequence[str | None]
     ) -> Self:
         """Make rivals from the gold ids of each mention, and the domains of mentions and entities."""
-        pairs = [(mention, id_) for mention, row in enumerate(rows) for id_ in dict.fromkeys(row)]
+        pairs = [(place, id_) for place, row in enumerate(rows) for id_ in dict.fromkeys(row)]
         domain, entity_domain = np.split(codes_of([*domains, *entity_domains]), [len(domains)])
-        return cls(*np.array(pairs, np.int64).reshape(-1, 2).T, domain, entity_domain)
+        mention, ids = np.array(pairs, np.int64).reshape(-1, 2).T
+        return cls(mention, ids, domain, entity_domain)
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
         """Return whether ``entity[i]`` is in the domain of ``mention[i]`` and not among its gold ids; (pairs,)."""
