@@ -179,9 +179,9 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         for start in announce("reading texts")(slices, len(slices)):
             read = self.token_rows(texts[start : start + _TEXTS])
             vectors = torch.from_numpy(self.transformer.embed([row for row, _ in read], None))
-            begin = np.cumsum([0, *(len(row.ids) for row, _ in read)]).tolist()
-            for (row, offsets), first in zip(read, begin[:-1], strict=True):
-                yield vectors[first + row.begin : first + row.end].to(self.tower.model.device), offsets
+            parts = torch.split(vectors, [len(row.ids) for row, _ in read])
+            for (row, offsets), part in zip(read, parts, strict=True):
+                yield part[row.begin : row.end].to(self.tower.model.device), offsets
 
     @cached_property
     def _speller(self) -> Speller:
