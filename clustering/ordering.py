@@ -52,7 +52,7 @@ def _keys(edges: Edges, keys: Ids) -> None:
         high = np.int64(as_int[0])
         if high < 0:
             high ^= 0x7FFFFFFF
-        keys[i] = ((high + 2**31) << 32) | i
+        keys[i] = (high << 32) | i
 
 
 @kernel
