@@ -188,17 +188,10 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
     for name, panel in shown.options.items():
         text = next(group.texts[name] for group in shown.groups if name in group.texts)
         value = text.default.strip("\"'")
-        default = "" if value in ("None", "False") else f" [default: {value}]"
-        option = Option(
-            f"--{_FLAGS.get(name, name.replace('_', '-'))}", help=f"{text.summary}{default}", rich_help_panel=panel
-        )
-        if text.kind == "bool":
-            option.callback = lambda is_given: "true" if is_given else None
-            yield _parameter(name, bool, False, option)
-        else:
-            option.metavar = _METAVARS.get(name, name.upper())
-            kind = list[str] | None if text.kind.startswith("list[") else str | None
-            yield _parameter(name, kind, None, option)
+        default = "" if value == "None" else f" [default: {value}]"
+        flag, metavar = _FLAGS.get(name, name.replace("_", "-")), _METAVARS.get(name, name.upper())
+        option = Option(f"--{flag}", metavar=metavar, help=f"{text.summary}{default}", rich_help_panel=panel)
+        yield _parameter(name, list[str] | None if text.kind.startswith("list[") else str | None, None, option)
     set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
     yield _parameter("set_", list[str] | None, None, set_)
     how: Any = {"is_eager": True, "callback": lambda is_given: _explain(shown) if is_given else None}
