@@ -83,7 +83,7 @@ class Settings:
             raise DataError(str(error), file=file) from None
 
     def changed_by_words(self, words: Mapping[str, Any]) -> Self:
-        """Return these settings with values that are texts, as on a command line, or JSON; a list takes further texts.
+        """Return these settings with values that are texts, as on a command line, or JSON.
 
         Raise UsageError for an unknown name or invalid value.
         """
@@ -114,8 +114,6 @@ def _value_of(word: Any, hint: Any) -> Any:
                 with suppress(ValueError):
                     value = number(word)
                     return word if abs(value) == math.inf and word.strip("+-")[:1].isdigit() else value
-        elif get_origin(kind) is list:
-            return [word]
     return word
 
 
