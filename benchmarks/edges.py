@@ -64,7 +64,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import average_precision_score
 
 import arbo
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.codes import codes_of
+from arbo.data.arrow import coded, codes_of
 from arbo.data.tables import names_in
 from arbo.results.run import Floats, Ints, Run
 from arbo.text.phrases import shared_name
@@ -71,20 +71,14 @@ def names_of(run: Run) -> Ints:
     Mentions such as "she" or "the company" name nothing, and have a number each.
     """
     table = run.mention_table
-    code, distinct = _coded(names_in(table))
+    code, distinct = coded(names_in(table))
     names = [shared_name(name) for name in distinct.to_pylist()]
     number, is_name = codes_of(names)[code], np.array([name is not None for name in names], np.bool_)[code]
     for column in ("type", "domain", *["document_id"] * (run.manifest["config"].get("per_document") is True)):
         if column in table.column_names:
-            code, values = _coded(table[column])
+            code, values = coded(table[column])
             number = np.unique(number * (len(values) + 1) + code, return_inverse=True)[1]
     return np.where(is_name, number, len(number) + np.arange(len(number)))
-
-
-def _coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """Return a code for each value, and the distinct values by code; null has the code after them."""
-    coded = column.combine_chunks().dictionary_encode()
-    return pc.fill_null(coded.indices, len(coded.dictionary)).to_numpy().astype(np.int64), coded.dictionary
 
 
 def doubts(run: Run) -> Floats:

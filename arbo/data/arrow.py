@@ -6,7 +6,7 @@ which has no frames, pyarrow finds no pandas.
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import accumulate, chain
 from operator import eq
 from typing import Any, Generic, TypeVar, cast, overload
@@ -145,6 +145,19 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[n
     row[numbered[there]] = there
     rows: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
     return rows
+
+
+def codes_of(values: Iterable[Hashable]) -> npt.NDArray[np.int64]:
+    """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
+    items = list(values)
+    number = {value: code for code, value in enumerate(dict.fromkeys(items))}
+    return np.fromiter(map(number.__getitem__, items), np.int64, len(items))
+
+
+def coded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Return a code for each value, and the distinct values by code; null has the code after them."""
+    encoded = column.combine_chunks().dictionary_encode()
+    return pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy().astype(np.int64), encoded.dictionary
 
 
 def strings(values: Sequence[str | None], kind: pa.DataType = _STRING) -> pa.Array:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.feature_extraction.text import CountVectorizer
 
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.columns import ColumnKind
 from arbo.engine import Ids, Weights, kernel, ranges
 from arbo.errors import UsageError

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from arbo.data import KnowledgeBase
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.columns import LEVELS, ColumnKind, cells_of, columns_named
 from arbo.edges.columns import Column, Levels
 from arbo.edges.features import distinct

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import normalize
 
 from arbo.data import MentionInput
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.engine import Ids
 from arbo.text.names import normalize_name
 from arbo.text.phrases import PRONOUNS, TOKEN, head_of, tokens_of

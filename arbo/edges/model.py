@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data import KnowledgeBase
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.edges.facts import Facts
 from arbo.edges.features import (
     ENTITY_FEATURES,

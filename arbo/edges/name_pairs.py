@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel
 from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of_all
 

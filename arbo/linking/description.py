@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from arbo.corrections.constraints import Constraints
 from arbo.corrections.lines import correction_table
-from arbo.data.arrow import numbers
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of, numbers
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, MergeTree, Partition

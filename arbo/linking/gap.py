@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from arbo.data import KnowledgeBase
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.engine import Neighbors
 from arbo.text.names import normalize_names
 

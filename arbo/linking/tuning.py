@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.gold import Gold
 from arbo.engine import (
     MergeTree,

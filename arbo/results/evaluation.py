@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from arbo import engine
 from arbo.data import Corpus
-from arbo.data.arrow import rows_among
+from arbo.data.arrow import coded, rows_among
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError
@@ -104,14 +104,14 @@ def evaluate(
     `Gold.classes` with the run's own knowledge base.
     """
     gold, ids = gold_of(run)
-    document = _codes(run.mention_table["document_id"])
+    document = coded(run.mention_table["document_id"])[0]
     seen = None if train is None else gold.seen(Corpus.of(train))
     classes = gold.classes if classes is None else classes
     evaluation = Evaluation(len(classes))
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
         evaluation = _with_links(evaluation, run, gold, ids, document, seen)
     if (classes >= 0).any():
-        clusters, how = _codes(run.link_table["cluster_id"]), {"per_document": per_document, "singletons": singletons}
+        clusters, how = coded(run.link_table["cluster_id"])[0], {"per_document": per_document, "singletons": singletons}
         evaluation = _with_clusters(evaluation, clusters, classes, document, seen, **how)
     return evaluation
 
@@ -221,10 +221,6 @@ def _with_clusters(
             scored["clustering_unseen"] = engine.clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
     return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
-
-
-def _codes(ids: pa.ChunkedArray) -> Ints:
-    return np.asarray(ids.combine_chunks().dictionary_encode().indices.to_numpy(), np.int64)
 
 
 def best_scores(run: Run) -> npt.NDArray[np.float64]:

@@ -27,8 +27,7 @@ import pyarrow.compute as pc
 
 from arbo import engine
 from arbo.data import KnowledgeBase
-from arbo.data.arrow import numbers
-from arbo.data.codes import codes_of
+from arbo.data.arrow import coded, codes_of, numbers
 from arbo.data.inputs import Inputs
 from arbo.data.tables import names_in
 from arbo.encoders.encoder import Encoder
@@ -231,7 +230,7 @@ def first_alike(inputs: Inputs, groups: Sequence[Hashable], apart: Collection[st
     columns = ["mention_id", "text", "expansion", "type"]
     mentions = inputs.corpus.tables.mentions.select(columns).take(numbers(inputs.rows))
     names = names_in(mentions)
-    name, type_ = (_codes(column) for column in (names, mentions["type"]))
+    name, type_ = (coded(pc.fill_null(column, ""))[0] for column in (names, mentions["type"]))
     group = codes_of(groups)
     key = (name * (type_.max(initial=0) + 1) + type_) * (group.max(initial=0) + 1) + group
     is_alone = np.asarray(pc.equal(pc.utf8_trim_whitespace(names), ""))
@@ -241,11 +240,6 @@ def first_alike(inputs: Inputs, groups: Sequence[Hashable], apart: Collection[st
         np.where(is_alone, -1 - np.arange(len(key)), key), return_index=True, return_inverse=True
     )
     return np.asarray(first[which], np.int64)
-
-
-def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    codes = pc.fill_null(column, "").combine_chunks().dictionary_encode().indices
-    return np.asarray(codes).astype(np.int64)
 
 
 def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:

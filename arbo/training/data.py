@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase, MentionInput, mention_inputs
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.gold import Gold
 from arbo.data.tables import labels_in
 from arbo.encoders.dual import DualEncoder

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.gold import Gold
 from arbo.data.learnt import learnt_from
 from arbo.edges.facts import Facts

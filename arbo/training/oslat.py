@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from arbo.data import Corpus, KnowledgeBase
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.learnt import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import Pooling

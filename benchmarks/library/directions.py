@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit
 
 import arbo
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.edges.facts import Facts

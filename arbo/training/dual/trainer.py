@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from arbo.data import KnowledgeBase
-from arbo.data.codes import codes_of
+from arbo.data.arrow import codes_of
 from arbo.data.gold import RECALL_AT
 from arbo.data.learnt import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
