@@ -1,11 +1,12 @@
 """The normalised words of many names at once."""
 
 import numpy as np
+import pyarrow.compute as pc
 
 from arbo.encoders.string_table import Bytes, Spans, StringTable
 from arbo.engine import Bools, Ids, kernel
 from arbo.text.names import normalize_names
-from arbo.text.signs import marked, may_have_signs, signs_of
+from arbo.text.signs import MAY_HAVE_SIGNS, marked, signs_of
 
 
 def words_of(names: Spans, *, signs: bool = True) -> tuple[StringTable, tuple[Ids, Ids]]:
@@ -28,7 +29,7 @@ def words_of(names: Spans, *, signs: bool = True) -> tuple[StringTable, tuple[Id
     is_mark = np.array([not word[:1].isalnum() for word in normalized], np.bool_)
     start, items, order = _distinct_words(begins, numbers, first, in_part, is_mark, len(words))
     distinct = Spans.of(words).taken(order)
-    if signs and (has_sign := np.array([*map(may_have_signs, parts)], np.bool_)).any():
+    if signs and (has_sign := np.asarray(pc.match_substring_regex(parts.array, MAY_HAVE_SIGNS))).any():
         before = np.append(0, np.cumsum(has_sign[numbers]))[begins]
         rows = np.flatnonzero(np.diff(before))
         distinct, start, items = _with_marked(distinct, start, items, rows, names.taken(rows).strings())

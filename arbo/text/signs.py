@@ -8,10 +8,12 @@ import re
 import unicodedata
 from zlib import crc32
 
-_MAY = re.compile(
-    r"[+<>%#'\u2032\u2019\u207a\u208a\ufe62\uff0b\uff05\uff03\uff1c\uff1e]"
-    r"|[-\u2212\u207b\u208b\ufe63\uff0d](?!\w)|(?<![\w)\]])[-\u2212\u207b\u208b\ufe63\uff0d]\d"
+MAY_HAVE_SIGNS = (
+    "[+<>%#'\u2032\u2019\u207a\u208a\ufe62\uff0b\uff05\uff03\uff1c\uff1e]"
+    "|[-\u2212\u207b\u208b\ufe63\uff0d](\\W|$)|(^|[^\\w)\\]])[-\u2212\u207b\u208b\ufe63\uff0d]"
 )
+"""A quick test for parts of names, a regular expression for Python and for Arrow, whose letters are those of ASCII."""
+_MAY = re.compile(MAY_HAVE_SIGNS)
 _SIGN = re.compile(
     r"(\w*)([+<>%#]"
     r"|(?<=[0-9A-Z)\]])-(?![\w(])(?!\s+(?:and|or)\b)"  # not the hyphen of "IgG- and IgM-positive"
@@ -24,18 +26,13 @@ _FORMS = 4  # so many that the name without signs is beyond the default threshol
 _AS = str.maketrans("\u2032\u2019\u2212", "''-")
 
 
-def may_have_signs(text: str) -> bool:
-    """Return whether a part of a name may have a sign, a quick test."""
-    return _MAY.search(text) is not None
-
-
 def signs_of(name: str) -> str:
     """Return the signs of a name, in the order of the words that they follow; an empty string for none.
 
     >>> [signs_of(name) for name in ("C++", "CD4+CD25- T-cells", "CD25- CD4+ cells", "(-)-limonene", "Crohn's")]
     ['++', '-+', '-+', '-', '']
     """
-    if not may_have_signs(name):
+    if not _MAY.search(name):
         return ""
     text = unicodedata.normalize("NFKC", name).translate(_AS)
     return "".join(sign for _, sign in sorted((match[1].casefold(), match[2]) for match in _SIGN.finditer(text)))
