@@ -86,7 +86,7 @@ class Search(NamedTuple):
 
 
 def search_all(searches: Iterable[Search], k: int, **options: Any) -> Iterator[Neighbors]:
-    """Search in this process, one after the other, and yield the lists; for the options see `clustering.nearest`."""
+    """Search in this process, one by one, and yield the lists; for options see `clustering.knn.nearest`."""
     for queries, things, self_ids in searches:
         yield engine.nearest(queries, things, k, self_ids=self_ids, scanner=best_scanner(), **options)
 

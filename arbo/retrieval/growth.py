@@ -63,7 +63,7 @@ class EarlierSearch:
     def _find(
         self, queries: Vectors, things: Searchable, k: int, *, self_ids: Ids | None = None, **how: Any
     ) -> Neighbors:
-        """Search as `clustering.nearest` does."""
+        """Search as `clustering.knn.nearest` does."""
         (lists,) = self.search_all([Search(queries, things, self_ids)], k, **how)
         return lists
 
