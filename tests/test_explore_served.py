@@ -213,16 +213,8 @@ def test_a_question_is_skipped_once(served: Served) -> None:
 
 
 def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run, sample: Sample) -> None:
-    kb = tmp_path / "kb.jsonl"
-    sample[1].to_jsonl(kb)
-    from starlette.testclient import TestClient
-
-    from arbo.explore.page import app_of
-
-    arbo.Linker(arbo.read_knowledge_base(kb)).link(sample[0]).save(tmp_path / "run")
-    file, out = tmp_path / "run.corrections.jsonl", tmp_path / "run2"
-    app = app_of(page_of(tmp_path / "run", None, file, None, None, out), TOKEN)
-    client = TestClient(app, base_url="http://127.0.0.1", headers={"X-Arbo-Token": TOKEN})
+    sample[1].to_jsonl(tmp_path / "kb.jsonl")
+    client = served(of=arbo.Linker(arbo.read_knowledge_base(tmp_path / "kb.jsonl")).link(sample[0]))
     assert "no answer is written" in client.post("/api/apply").json()["error"]
     asked = client.get("/api/review/next").json()["question"]
     mention = asked["mention_id"]
@@ -231,13 +223,14 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     post(client, mention_id=mention, answer="candidate", value=entity)
     told = client.post("/api/apply").json()
     assert told["corrections"]["obeyed"] == 1
-    assert run("add", tmp_path / "run", "--corrections", file, "--out", tmp_path / "run3").code == 0
-    page, verb = (arbo.Result.load(tmp_path / name) for name in ("run2", "run3"))
+    file = tmp_path / "run.corrections.jsonl"
+    assert run("add", tmp_path / "run", "--corrections", file, "--out", tmp_path / "added").code == 0
+    page, verb = (arbo.Result.load(tmp_path / name) for name in ("run-reviewed", "added"))
     assert page.link_table == verb.link_table
     assert page.cluster_table == verb.cluster_table
     assert entity in [row["cluster"] for row in client.get("/api/changes").json()["rows"]]
-    assert client.get("/api/overview").json()["name"] == "run2"
-    assert client.get("/api/tables").content == Payload(page, "run2").tables
+    assert client.get("/api/overview").json()["name"] == "run-reviewed"
+    assert client.get("/api/tables").content == Payload(page, "run-reviewed").tables
     assert client.get("/api/review/next").json()["question"]["mention_id"] != mention
     assert (page.link_of(mention).entity, page.link_of(mention).corrected) == (entity, True)
 

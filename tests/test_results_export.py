@@ -20,19 +20,8 @@ from arbo.formats import writer
 from arbo.results.export import documents_of, flat_table
 
 HOSTILE = [
-    "=cmd()",
-    "+1",
-    "-2",
-    "@x",
-    "\tx",
-    "\rx",
-    "\uff1dx",
-    'quo"te, comma',
-    "line\nend",
-    "tab\tin",
-    "",
-    None,
-    "plain",
+    *("=cmd()", "+1", "-2", "@x", "\tx", "\rx", "\uff1dx"),
+    *('quo"te, comma', "line\nend", "tab\tin", "", None, "plain"),
 ]
 
 

@@ -280,13 +280,6 @@ def test_no_run_at_all(tmp_path: Path) -> None:
             arbo.Result.load(path)
 
 
-def test_a_run_folder_with_other_files_is_not_replaced(run: Path, result: arbo.Result) -> None:
-    (run / "notes.md").write_text("mine", "utf-8")
-    with pytest.raises(arbo.UsageError, match=r"also has files that would be deleted, such as notes.md; move them"):
-        result.save(run)
-    assert (run / "notes.md").read_text("utf-8") == "mine"
-
-
 def test_the_manifest_names_the_documents_by_content(run: Path) -> None:
     def fingerprint(folder: Path) -> object:
         return json.loads((folder / "manifest.json").read_text("utf-8"))["documents"]["fingerprint"]

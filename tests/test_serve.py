@@ -425,12 +425,14 @@ def test_a_stopped_service_answers_first(kb_file: Path) -> None:
     assert "Traceback" not in log
 
 
-def test_without_the_extra_the_verb_says_what_to_install(
-    run: Run, kb_file: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_the_extra_a_verb_says_what_to_install(
+    run: Run, kb_file: Path, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "arbo.serve.app", None)
-    told = run("serve", "--kb", kb_file)
-    assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
+    result.save(tmp_path / "run")
+    for module, words in (("serve.app", ["serve", "--kb", kb_file]), ("explore.page", ["explore", tmp_path / "run"])):
+        monkeypatch.setitem(sys.modules, f"arbo.{module}", None)
+        told = run(*words)
+        assert (told.code, "run: pip install 'arbo[serve]'" in told.told) == (1, True)
 
 
 def test_a_transformer_leaves_nothing_of_a_request_on_disk(
