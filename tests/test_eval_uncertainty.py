@@ -145,14 +145,8 @@ def test_fewer_than_two_documents_say_nothing(n_documents):
         (lambda: Summed(np.ones(3), proportion), r"shape \(3,\), not \(documents, columns\)"),
         (lambda: Summed(np.array([[1, 1], [1, 1], [1, np.nan]]), proportion), r"counts\[2, 1\] is nan"),
         (lambda: Line.of_counts("NIL", np.ones((2, 3))), r"shape \(2, 3\), not \(documents, 4\)"),
-        (
-            lambda: Line.of_counts("NIL", [[2, 3, 2, 2], [3, 2, 1, 1]]),
-            "the numerator 3 and the smaller",
-        ),
-        (
-            lambda: Line.of_counts("NIL", [[2, 3, 2, 2], [1, 1, 3, 2]]),
-            "the numerator 3 and the smaller",
-        ),
+        (lambda: Line.of_counts("NIL", [[2, 3, 2, 2], [3, 2, 1, 1]]), "the numerator 3 and the smaller"),
+        (lambda: Line.of_counts("NIL", [[2, 3, 2, 2], [1, 1, 3, 2]]), "the numerator 3 and the smaller"),
         (lambda: coreference_lines(coreference_counts([["a"]], [["a"]])), "give a list of counts per document"),
     ],
 )

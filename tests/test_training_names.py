@@ -10,16 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from training_builders import (
-    DOCUMENTS,
-    KB,
-    QUICK_OSLAT,
-    READS,
-    document,
-    log_of,
-    oslat_trainer,
-    without_dropout,
-)
+from training_builders import DOCUMENTS, KB, QUICK_OSLAT, READS, document, log_of, oslat_trainer, without_dropout
 
 import arbo
 from arbo.encoders.tower import Tower

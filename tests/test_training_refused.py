@@ -8,18 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_builders import (
-    DOCUMENTS,
-    KB,
-    QUICK,
-    QUICK_CROSS,
-    READS,
-    cross,
-    document,
-    encoder,
-    sample,
-    tiny,
-)
+from training_builders import DOCUMENTS, KB, QUICK, QUICK_CROSS, READS, cross, document, encoder, sample, tiny
 
 import arbo
 from arbo.encoders.tower import Tower
