@@ -88,6 +88,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --config tuned.json", 3, "tuned.json: unknown setting: 'treshold'; did you mean 'nil_threshold'"),
         # models
         (f"{_LINK} --encoder ./nowhere", 3, "nowhere"),
+        (f"{_LINK} --reranker thesis", 3, "not a cross-encoder that arbo saved"),
+        (f"{_LINK} --set skip_margin=0.1", 2, "skip_margin needs a reranker"),
+        ("tune test.jsonl --reranker any --out out.json", 2, "--reranker needs --kb"),
         (f"{_LINK} --find-mentions nowhere", 2, "--find-mentions 'nowhere': no such folder"),
         # documents and knowledge bases
         ("link absent.jsonl --kb kb.jsonl --out out", 3, "absent.jsonl"),

@@ -75,15 +75,13 @@ def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: To
         ("hipe", "TOKEN\tNE-COARSE-LIT\tNEL-LIT\n#Xdocument_id = d\n# document_id = X\nw\tO\t_\n"),
         ("pubtator", "1|t|X\n1|a|b\n1\t0\t1\tX\tx\tX\n"),
         ("gsc", "d\nX\n0\t1\tX\tc\n"),
-        ("obo", "[Term]\nid: U:1\nname: X\nsynonym: X\n"),
     ],
 )
 def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, content: str, unit: str) -> None:
     file = tmp_path / "a"
     file.write_text(content.replace("X", unit * (100_000 // len(unit))))
-    read = arbo.read_knowledge_base if name == "obo" else arbo.read_documents
     with within(5), suppress(arbo.DataError):
-        read(file, name)
+        arbo.read_documents(file, name)
 
 
 def test_work_logs_no_text(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from builders import document, linker, save_data
+from builders import document, linker
 from hypothesis import given, settings, strategies as st
-from typer.testing import CliRunner
 
 import arbo
-from arbo.cli import app
 from arbo.corrections.queue import Queue
 from arbo.retrieval import groups
 from arbo.retrieval.groups import among_mentions, nearest_within
@@ -108,16 +105,6 @@ def test_types_that_are_mapped_may_be_missing_from_a_document() -> None:
     assert [link.entity for link in linker(KB, **how).link(documents).links] == ["E2", None]
     sick = arbo.KnowledgeBase(KB.entities[:1])
     assert [link.entity for link in linker(sick, **how).link(documents).links] == [None, None]
-
-
-def test_the_command_links_per_document(tmp_path: Path) -> None:
-    documents = [document("a", "zzz"), document("b", "zzz")]
-    command = ["link", *save_data(tmp_path, documents, KB), "--out", tmp_path / "run"]
-    for more, found in (["--set", "per_document=true"], 2), ([], 1):
-        done = CliRunner().invoke(app, [*map(str, command), *more, "--json"])
-        assert done.exit_code == 0, done.output
-        assert json.loads(done.stdout)["discovered"] == found
-        assert arbo.Result.load(tmp_path / "run").manifest["config"]["per_document"] is bool(more)
 
 
 def test_a_review_asks_about_a_name_in_each_document_alone() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Run
+from builders import linking
+from conftest import Run, Sample
 
 import arbo
-from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from clustering import average_tree
 from eval import adjusted_rand_index
@@ -19,13 +19,7 @@ from eval import adjusted_rand_index
 AVERAGE = arbo.LinkerConfig(nil_linkage="average")
 
 
-@pytest.fixture(scope="module")
-def sample() -> tuple[Corpus, arbo.KnowledgeBase]:
-    """The sample."""
-    return arbo.load_sample()
-
-
-def test_discovery_cuts_average_linkage_of_all_mentions(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
+def test_discovery_cuts_average_linkage_of_all_mentions(sample: Sample) -> None:
     linker = arbo.Linker(None, config=replace(AVERAGE, nil_threshold=0.6, mention_threshold=0.0))
     retrieval = linker.retrieve(sample[0], k=4)
     label = average_tree(retrieval.graph(4)).cut(0.6)
@@ -35,7 +29,7 @@ def test_discovery_cuts_average_linkage_of_all_mentions(sample: tuple[Corpus, ar
     assert found.manifest["threshold"]["nil"] == 0.6
 
 
-def test_tuned_discovery_scores_what_it_was_chosen_for(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
+def test_tuned_discovery_scores_what_it_was_chosen_for(sample: Sample) -> None:
     linker = arbo.Linker(None, config=AVERAGE).tune(sample[0])
     assert linker.tuning is not None
     assert linker.config.nil_threshold == linker.tuning.best.nil_threshold is not None
@@ -44,7 +38,7 @@ def test_tuned_discovery_scores_what_it_was_chosen_for(sample: tuple[Corpus, arb
     assert scores["clustering"]["ari"] == pytest.approx(linker.tuning.best.score, abs=1e-12)
 
 
-def test_tuned_linking_has_the_best_threshold_for_new_entities(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
+def test_tuned_linking_has_the_best_threshold_for_new_entities(sample: Sample) -> None:
     documents, kb = sample
     kb = arbo.KnowledgeBase(kb.entities[1::2])
     linker = arbo.Linker(kb, config=AVERAGE).tune(documents)
@@ -61,7 +55,7 @@ def test_tuned_linking_has_the_best_threshold_for_new_entities(sample: tuple[Cor
     assert all(own >= ari(threshold) - 1e-12 for threshold in (0.1, 0.3, 0.5, 0.7, None))
 
 
-def test_an_explanation_names_the_average_and_no_edge(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
+def test_an_explanation_names_the_average_and_no_edge(sample: Sample) -> None:
     result = arbo.Linker(None, config=replace(AVERAGE, nil_threshold=0.5)).discover(sample[0])
     together, alone = (
         next(c for c in result.discovered if (len(c.mentions) > 1) is several).mentions[0].id
@@ -74,7 +68,7 @@ def test_an_explanation_names_the_average_and_no_edge(sample: tuple[Corpus, arbo
     assert "alone: no NIL cluster has an average dissimilarity of at most 0.500" in str(result.explain(alone))
 
 
-def test_a_giant_of_average_linkage(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
+def test_a_giant_of_average_linkage(sample: Sample) -> None:
     giant = arbo.Linker(None, config=replace(AVERAGE, nil_threshold=None)).discover(sample[0]).giants[0]
     assert "set the NIL threshold below" in str(giant)
     split = replace(AVERAGE, nil_threshold=giant.splits_below - 1e-6)
@@ -82,7 +76,7 @@ def test_a_giant_of_average_linkage(sample: tuple[Corpus, arbo.KnowledgeBase]) -
     assert all(other.mentions < giant.mentions for other in again)
 
 
-def test_inner_products_are_refused(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
+def test_inner_products_are_refused(sample: Sample) -> None:
     vectors = arbo.VectorEncoder(np.eye(len(sample[0].mentions)), metric="dot")
     with pytest.raises(arbo.UsageError, match="average linkage needs similarities of at most 1"):
         arbo.Linker(None, vectors, AVERAGE)
@@ -90,9 +84,8 @@ def test_inner_products_are_refused(sample: tuple[Corpus, arbo.KnowledgeBase]) -
         arbo.LinkerConfig(nil_threshold=0.5)
 
 
-def test_the_command_line_tunes_and_uses_average_linkage(run: Run, tmp_path: Path) -> None:
-    assert run("demo", "--files", tmp_path / "sample").code == 0
-    job, kb = [tmp_path / "sample/documents.jsonl"], ["--kb", tmp_path / "sample/entities.jsonl"]
+def test_the_command_line_tunes_and_uses_average_linkage(run: Run, files: Path, tmp_path: Path) -> None:
+    job = linking(files)[:3]
     tuned = run("tune", *job, "--set", "nil_linkage=average", "--out", tmp_path / "tuned.json")
     assert tuned.code == 0
     assert "average linkage up to" in tuned.out
@@ -100,5 +93,5 @@ def test_the_command_line_tunes_and_uses_average_linkage(run: Run, tmp_path: Pat
     assert run("discover", *job, "--config", tmp_path / "tuned.json", "--out", tmp_path / "found").code == 0
     assert arbo.Result.load(tmp_path / "found").manifest["threshold"]["nil"] == config["nil_threshold"]
     options = ["--set", "nil_linkage=Average", "--set", "nil_threshold=0.4", "--out", tmp_path / "linked"]
-    assert run("link", *job, *kb, *options).code == 0
+    assert run("link", *linking(files), *options).code == 0
     assert arbo.Result.load(tmp_path / "linked").manifest["threshold"]["nil"] == 0.4

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from builders import linking, sample_files
 
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
@@ -154,13 +155,11 @@ def test_scores_end_to_end_by_hand() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tmp_path, (documents, kb) = tmp_path_factory.mktemp("found"), arbo.load_sample()
-    kb.to_jsonl(tmp_path / "kb.jsonl")
+    tmp_path = sample_files(tmp_path_factory.mktemp("found"))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a b.txt").write_bytes("\ufeffThe RV Petrel\r\nmet a dusk\x1b[31m petrel.".encode())
     (tmp_path / "notes" / "é.TXT.gz").write_bytes(gzip.compress(b"Brown blade disease (BBD); BBD"))
     (tmp_path / "notes" / "empty.txt").write_bytes(b"")
-    Corpus.of(documents).to_jsonl(tmp_path / "all.jsonl")
     return tmp_path
 
 
@@ -203,7 +202,7 @@ def test_scores_of_found_mentions_are_kept(run: Run, tmp_path: Path) -> None:
 
 
 def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
-    docs = [folder / "all.jsonl", "--format", "jsonl", "--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
+    docs = linking(folder)
     found = run("find", *docs, "--json")
     documents, kb = arbo.load_sample()
     expected = find(DictionaryFinder(), documents, kb)
@@ -239,10 +238,8 @@ def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
             assert line.recall is not None
             assert (line.precision.value, line.recall.value, line.score.value) == pytest.approx(ratios)
     gold = ["--gold", linked / "all.jsonl", "--format", "jsonl", "--kb", linked / "kb.jsonl"]
-    assert (
-        f"{len(found.mentions)} found, {len(documents.mentions)} annotated"
-        in run("evaluate", linked / "run", *gold).out
-    )
+    shown = run("evaluate", linked / "run", *gold).out
+    assert f"{len(found.mentions)} found, {len(documents.mentions)} annotated" in shown
     links = run("evaluate", linked / "run", *gold, "--json").json["links"]
     assert links == json.loads(json.dumps(expected.links.as_dict()))
     # A document without any mention may be missing from the gold annotations.
