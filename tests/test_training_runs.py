@@ -155,7 +155,7 @@ def assert_as_unbroken(unbroken: Unbroken, out: Path, trained: Any) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_interrupted_training_goes_on_with_the_same_losses(
-    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: Any, name: str
+    bert: Tower, tmp_path: Path, unbroken: Any, name: str
 ) -> None:
     out, whole = tmp_path / "model", unbroken(name)
     for after in (0, 2):

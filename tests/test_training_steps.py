@@ -78,13 +78,7 @@ PLAIN = {"loss": "cross-entropy", "scale": 0.3}
     ],
 )
 def test_a_step_of_a_dual_encoder_by_definition(
-    bert: Tower,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, Any],
-    two_towers: bool,
-    metric: Any,
-    micro_batch: int,
+    bert: Tower, tmp_path: Path, settings: dict[str, Any], two_towers: bool, metric: Any, micro_batch: int
 ) -> None:
     documents, _, kb = sample()
     start = encoder(without_dropout(bert), metric=metric)
@@ -99,7 +93,7 @@ def test_a_step_of_a_dual_encoder_by_definition(
     assert_near(own, gradients(it), 1e-3)
 
 
-def test_the_micro_batch_does_not_change_a_step(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_micro_batch_does_not_change_a_step(bert: Tower, tmp_path: Path) -> None:
     documents, _, kb = sample()
     steps = []
     for micro_batch in (2, 10**6):
