@@ -21,7 +21,7 @@ from arbo.data.documents import Document, Entity, Mention
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
 
-TEXT = "Left and right kidney."
+TEXT, LEFT = "Left and right kidney.", {"start": 0, "end": 4}
 DOCUMENTS, KB = arbo.load_sample()
 
 
@@ -199,29 +199,23 @@ def test_rows_of_mentions_are_gathered_by_document() -> None:
         {"document_id": "d2", "text": "flu", "start": 0, "end": 1},
     ]
     assert pd.DataFrame(rows)["start"].dtype == float
+    ids = {"d2:0-3": "D1", "d2:0-3#2": "D2"}
+    flus = (Mention(id_, "d2", ((0, 3),), "flu", None, (gold,)) for id_, gold in ids.items())
+    flu = Document("d2", "flu", (*flus, Mention("d2:0-1", "d2", ((0, 1),), "f")))
     for table in (rows, pd.DataFrame(rows), pd.DataFrame(rows).convert_dtypes()):
         assert list(Corpus.of(table)) == [
-            Document(
-                "d2",
-                "flu",
-                (
-                    Mention("d2:0-3", "d2", ((0, 3),), "flu", None, ("D1",)),
-                    Mention("d2:0-3#2", "d2", ((0, 3),), "flu", None, ("D2",)),
-                    Mention("d2:0-1", "d2", ((0, 1),), "f"),
-                ),
-            ),
+            flu,
             Document("d1", TEXT, (Mention("m1", "d1", ((9, 21),), "right kidney", "Organ"),)),
             Document("d3", " "),
         ]
 
 
 def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
-    spans = {"start": 0, "end": 4}
     for column, cells, golds in (
         ("entity", ["D1", None, "D1| D2"], [("D1",), None, ("D1", "D2")]),
         ("entities", [["D1", "D2"], [], None], [("D1", "D2"), (), None]),
     ):
-        rows = flat(*({**spans, column: cell} for cell in cells))
+        rows = flat(*({**LEFT, column: cell} for cell in cells))
         assert [mention.gold for mention in Corpus.of(rows).mentions] == golds
 
 
@@ -232,39 +226,33 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"end": 4}, "'d1': a mention needs 'start' and 'end'"),
         ({"entity": "D1"}, "'d1': a mention needs 'start' and 'end'"),
         ({"mention_id": "m2"}, "'m2': a mention needs 'start' and 'end'"),
-        ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': gold ids are in both"),
+        (LEFT | {"entity": "D1", "entities": ["D1"]}, "'d1': gold ids are in both"),
         (
-            {"start": 0, "end": 4, "entity": 5},
-            "'d1': 'entity' must be a string, not a number; write it in quotes, or convert the column",
+            LEFT | {"entity": 5},
+            "'d1': 'entity' must be a string, not a number; write it in quotes, or convert the",
         ),
-        ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': an item of the gold ids is empty"),
-        ({"start": 0, "end": 4, "mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
-        ({"start": 0, "end": 4, "mention_id": "m1"}, "'m1': document 'd1' has two mentions with this id"),
+        (LEFT | {"entity": " "}, "'d1:0-4#2': an item of the gold ids is empty"),
+        (LEFT | {"mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
+        (LEFT | {"mention_id": "m1"}, "'m1': document 'd1' has two mentions with this id"),
         ({"start": 0.5, "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not 0.5"),
         ({"start": "0", "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not a string"),
         ({"start": float("inf"), "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not inf"),
         ({"start": -1, "end": 4}, "'d1': the span -1 to 4 begins before the document"),
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
-        (
-            {"start": 0, "end": 4, "text": "Right"},
-            "'d1': the 'text' differs from that in row 0 for the same document; 'text' is",
-        ),
-        (
-            {"start": 0, "end": 4, "document_id": "d2", "text": None},
-            "'d2': the first row of a document needs its 'text'",
-        ),
+        (LEFT | {"text": "Right"}, "'d1': the 'text' differs from that in row 0 for the same document; 'text' is"),
+        (LEFT | {"document_id": "d2", "text": None}, "'d2': the first row of a document needs its 'text'"),
         (
             {"start": 1, "end": 5, "mention_text": "Left"},
             "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; "
             "the mention's text was found at 0 to 4",
         ),
-        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; write it in quotes"),
-        ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),
-        ({"start": 0, "end": 4, "mention_id": True}, "'mention_id' of a row of mentions must be .*, not true"),
+        (LEFT | {"document_id": 17}, "'document_id' must be a string, not a number; write it in quotes"),
+        (LEFT | {"document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),
+        (LEFT | {"mention_id": True}, "'mention_id' of a row of mentions must be .*, not true"),
     ],
 )
 def test_a_malformed_row_of_a_mention_is_named(row: dict[str, Any], problem: str) -> None:
-    first = [{"start": 9, "end": 21, "mention_id": "m1"}, {"start": 0, "end": 4}]
+    first = [{"start": 9, "end": 21, "mention_id": "m1"}, LEFT]
     rows = [{"document_id": "d1", "text": TEXT, **values} for values in (*first, row)]
     with pytest.raises(DataError, match=rf"^row 2(, |: ){problem}"):
         Corpus.of(rows)

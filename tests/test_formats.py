@@ -166,12 +166,10 @@ def test_metadata_of_equal_items_that_are_lost_are_counted(tmp_path: Path) -> No
         for by, y in ("a1", "a2", "b1")
     ]
     corpus = read_documents(save_lines(tmp_path / "a.jsonl", *lines, lines[0]))
-    assert corpus.notes == {
-        "duplicate documents dropped": 3,
-        "duplicate documents whose other metadata were dropped": 2,
-    }
+    dropped = "duplicate {0} dropped", "duplicate {0} whose other metadata were dropped"
+    assert corpus.notes == {note.format("documents"): n for note, n in zip(dropped, (3, 2), strict=True)}
     kb = read_knowledge_base(save_lines(tmp_path / "kb.csv", "id,name,year", "D1,flu,1", "D1,flu,2"))
-    assert kb.notes == {"duplicate entities dropped": 1, "duplicate entities whose other metadata were dropped": 1}
+    assert kb.notes == {note.format("entities"): 1 for note in dropped}
     rows = save_lines(tmp_path / "docs.csv", "document_id,text,year,owner", "d,flu,1,", "d,,2,us", "d,,2,us")
     corpus = read_documents(rows)
     assert corpus.notes == {"values of a document's metadata replaced by a later row": 1}
@@ -209,12 +207,8 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
         assert names == {*table}
     assert {*TABLES} < {*WRITERS}
     assert all(callable(writer(name)) for name in WRITERS)
-    assert {name.split()[0] for name in DOCUMENTS} == {*DOCUMENT_FORMATS} - {
-        "docbin",
-        "parquet",
-        "ecbplus-events",
-        *GRAPHS,
-    }
+    elsewhere = {"docbin", "parquet", "ecbplus-events", *GRAPHS}
+    assert {name.split()[0] for name in DOCUMENTS} == {*DOCUMENT_FORMATS} - elsewhere
     assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet"}
     for function, known in (
         (read_documents, "bioc, brat, .*, tsv"),

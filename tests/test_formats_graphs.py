@@ -157,22 +157,13 @@ def test_the_graph_of_lightrag_is_merged_by_its_rules(lightrag: Path, tmp_path: 
 def test_types_compare_without_case_and_a_placeholder_is_none(shared: Callable[[str], Path], tmp_path: Path) -> None:
     merged(shared("cases/lightrag_types"), tmp_path / "merged")
     graph = nx.read_graphml(tmp_path / "merged" / GRAPHML)
-    assert {name: values["entity_type"] for name, values in graph.nodes(data=True)} == {
-        '"ANN LEE"': "person",
-        "System Admin": "role",
-    }
+    assert [*graph.nodes(data="entity_type")] == [('"ANN LEE"', "person"), ("System Admin", "role")]
     assert list(graph.edges(data="weight")) == [('"ANN LEE"', "System Admin", 2.5)]
 
 
 def test_a_node_without_a_type_has_that_of_its_name() -> None:
-    nodes = [
-        ("Lee, Ann", "Person"),
-        ("ANN LEE", None),
-        ("Paris", "geo"),
-        ("paris", " PERSON"),
-        ("PARIS", "Unknown"),
-        ("Rio", "None"),
-    ]
+    nodes = [("Lee, Ann", "Person"), ("ANN LEE", None)]
+    nodes += [("Paris", "geo"), ("paris", " PERSON"), ("PARIS", "Unknown"), ("Rio", "None")]
     corpus = corpus_of([Node.of(str(row), *node) for row, node in enumerate(nodes)], Path("g"), "lightrag", "fail")
     assert [document.domain for document in corpus] == ["person", "person", "geo", "person", None, None]
     assert [*corpus.types] == ["Person", None, "geo", "PERSON", "Unknown", "None"]
@@ -240,10 +231,8 @@ def test_the_command_reads_and_writes_a_graph(run: Run, graphrag: Path, tmp_path
     done = run("export", tmp_path / "run", "--to", "graphrag", "--out", tmp_path / "merged")
     assert "1 nodes merged into others" in done.err
     assert len(tables(tmp_path / "merged", "entities")[0]) == 4
-    assert (
-        "of a graph in the format neo4j"
-        in run("export", tmp_path / "run", "--to", "neo4j", "--out", tmp_path / "a").err
-    )
+    other = run("export", tmp_path / "run", "--to", "neo4j", "--out", tmp_path / "a")
+    assert "of a graph in the format neo4j" in other.err
     again = run("export", tmp_path / "run", "--to", "graphrag", "--out", tmp_path / "merged")
     assert "is not an empty folder" in again.err
 
@@ -256,7 +245,7 @@ def test_corrections_and_types_decide_what_is_merged(graphrag: Path, tmp_path: P
     assert titles == ["SHERLOCK HOLMES", "HOLMES, SHERLOCK", "BAKER STREET", "WATSON"]
 
 
-def test_a_graph_that_has_changed_is_refused(graphrag: Path, lightrag: Path, tmp_path: Path) -> None:
+def test_a_graph_that_has_changed_is_refused(graphrag: Path, tmp_path: Path) -> None:
     result = arbo.Linker().discover(arbo.read_documents(graphrag))
     table = pq.read_table(file := graphrag / "entities.parquet")
     for changed in (table.slice(1), table.set_column(1, "title", pa.array([*"abcde"]))):
@@ -278,11 +267,7 @@ def without(name: str) -> Callable[[pa.Table], pa.Table]:
         ("relationships", without("source"), "there is no column 'source'; the columns are id, target"),
         ("relationships", lambda table: table.set_column(2, "target", [[*"BC", None, *"CD"]]), "row 3 has no value in"),
         ("entities", without("title"), "there is no column 'title'; the columns are id, type"),
-        (
-            "entities",
-            lambda table: table.set_column(1, "title", [[*"abc", " ", "d"]]),
-            "node 4, 'e3': the node has no ",
-        ),
+        ("entities", lambda table: table.set_column(1, "title", [[*"abc", " ", "d"]]), "node 4, 'e3': the node has"),
     ],
 )
 def test_faults_of_graphrag_are_placed(graphrag: Path, file: str, change: Any, words: str) -> None:

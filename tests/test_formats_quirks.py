@@ -118,16 +118,11 @@ def test_an_archive_is_read_without_unpacking(tmp_path: Path) -> None:
     assert corpus.mentions[0].id == "b:T1"
     assert corpus.notes == {"texts without annotations ignored": 1, "mentions without a concept id": 1}
     assert list(tmp_path.iterdir()) == [path]
+    twice = [(f"{folder}/b.{end}", folder * (end == "txt")) for folder in "xy" for end in ("ann", "txt")]
     for members, words in (
         ([("x/b.ann", flu), ("x/b.txt", "")], r"pairs\.tar\.gz/x/b\.ann, line 1, 'b:T1'"),
-        (
-            [("x/b.ann", ""), ("y/b.txt", "")],
-            r"pairs\.tar\.gz/x/b\.ann, line 1: the file b\.txt beside this one is miss",
-        ),
-        (
-            [(f"{folder}/b.{end}", folder * (end == "txt")) for folder in "xy" for end in ("ann", "txt")],
-            "'b': this id is al",
-        ),
+        ([("x/b.ann", ""), ("y/b.txt", "")], r"gz/x/b\.ann, line 1: the file b\.txt beside this one is missing"),
+        (twice, "'b': this id is already taken"),
     ):
         with pytest.raises(DataError, match=words):
             read_brat(pack(tmp_path, *members))

@@ -27,9 +27,7 @@ ROWS = [
 def test_tables_of_mentions_are_those_of_frames_and_several_are_one(tmp_path: Path, kind: str) -> None:
     for name, chosen in (("a", ROWS[:1]), ("b", ROWS[1:])):
         path = tmp_path / f"{name}.{kind}"
-        frame = pd.DataFrame(
-            chosen, columns=["document_id", "text", "start", "end", "mention_text", "entities", "year"]
-        )
+        frame = pd.DataFrame(chosen, columns=[*FLU, "entities", "year"])
         frame = frame.astype(dict.fromkeys(("start", "end", "year"), "Int64"))
         if kind == "parquet":
             frame.to_parquet(path)
@@ -176,9 +174,8 @@ def test_columns_without_names_are_kept_and_names_may_stand_in_comments(tmp_path
     with pytest.raises(DataError, match=r"c\.csv, line 6, 'MESH:D1': an entity needs the key 'name'"):
         read_entities(save_lines(tmp_path / "c.csv", *above, ",MESH:D1"), "csv")
     for header in (["#id,name"], ["# ID,name"], ["# By me, 2020", "id,name"], ["# id,x", "#", "id,name"]):
-        assert [*read_entities(save_lines(tmp_path / "kb.csv", *header, "#,flu"), "csv").columns("id", "name")] == [
-            ("#", "flu")
-        ]
+        kb = read_entities(save_lines(tmp_path / "kb.csv", *header, "#,flu"), "csv")
+        assert [*kb.columns("id", "name")] == [("#", "flu")]
     assert read_entities(save_lines(tmp_path / "kb.tsv", "#1\tflu", "#2\tcold"))["#1"].name == "flu"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from builders import drawn_documents
+from builders import drawn_documents, save_lines
 from format_files import BIOC, DOCUMENTS, save
 from hypothesis import given, settings
 
@@ -241,17 +241,13 @@ def test_pubtator_holds_ids_with_separators_and_counts_those_that_are_split(tmp_
 def test_json_holds_no_nan(tmp_path: Path, format_: str) -> None:
     odd: dict[str, Any] = {"a": float("nan"), "b": [float("inf"), {"c": -float("inf")}], "d": 1.5}
     flu = arbo.Mention("d:m", "d", ((0, 3),), "flu", "X", metadata=odd)
-    for documents in ([arbo.Document("d", "flu", (flu,), metadata=odd)], arbo.Corpus.of(read_nan(tmp_path))):
+    line = '{"id": "d", "text": "flu", "mentions": [{"spans": [[0, 3]], "n": NaN}], "m": -Infinity, "d": 1.5}'
+    read = read_documents(save_lines(tmp_path / "nan.jsonl", line))
+    for documents in ([arbo.Document("d", "flu", (flu,), metadata=odd)], read):
         write_documents(documents, tmp_path / "out", format_)
         text = (tmp_path / "out").read_text("utf-8")
         json.loads(text, parse_constant=pytest.fail)
         assert "1.5" in text
-
-
-def read_nan(folder: Path) -> arbo.Corpus:
-    line = '{"id": "d", "text": "flu", "mentions": [{"spans": [[0, 3]], "n": NaN}], "m": -Infinity, "d": 1.5}'
-    (folder / "nan.jsonl").write_text(line)
-    return read_documents(folder / "nan.jsonl")
 
 
 @pytest.mark.parametrize("metadata", [{"relations": "12"}, {"passages": "x"}, {"relations": {"a": [1]}}])
