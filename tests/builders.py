@@ -80,6 +80,23 @@ def drawn_documents(most_spans: int = 3) -> st.SearchStrategy[tuple[arbo.Documen
     return ids.flatmap(lambda ids: st.tuples(*(drawn_document(id_, most_spans) for id_ in ids)))
 
 
+def drawn_entities(ids: st.SearchStrategy[str], min_size: int = 0) -> st.SearchStrategy[list[arbo.Entity]]:
+    """Draw up to five entities with different ids of these; others may have them as alternative ids."""
+    entity = st.builds(
+        arbo.Entity,
+        id=ids,
+        name=texts(1).filter(str.strip),
+        aliases=st.lists(texts(), max_size=3).map(tuple),
+        definition=st.none() | texts(),
+        types=st.lists(st.sampled_from(("T1", "T2")), max_size=2).map(tuple),
+        alternative_ids=st.lists(ids, max_size=3).map(tuple),
+        xrefs=st.lists(st.sampled_from(("MSH:1", "MSH:2", "UMLS:3", "x")), max_size=2).map(tuple),
+        domain=st.none() | st.just("a") | texts(),
+        metadata=st.just({}) | st.just({"a": [1, {"b": None}]}),
+    )
+    return st.lists(entity, min_size=min_size, max_size=5, unique_by=lambda entity: entity.id)
+
+
 # Linkers and encoders
 
 

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
-from builders import NAMES, texts
+from builders import NAMES, drawn_entities
 from hypothesis import given, strategies as st
 
 from arbo.data.corpus import Corpus
@@ -188,22 +188,7 @@ def test_the_fingerprint_follows_the_content_alone() -> None:
     assert len(fingerprints - {first.fingerprint}) == len(others)
 
 
-@given(
-    st.lists(
-        st.builds(
-            Entity,
-            NAMES,
-            NAMES,
-            st.lists(NAMES, max_size=3).map(tuple),
-            st.none() | texts(),
-            alternative_ids=st.lists(NAMES, max_size=2).map(tuple),
-            domain=st.none() | texts(),
-        ),
-        unique_by=lambda entity: entity.id,
-        min_size=1,
-        max_size=5,
-    )
-)
+@given(drawn_entities(NAMES, min_size=1))
 def test_json_lines_give_the_same_knowledge_base_back(
     tmp_path_factory: pytest.TempPathFactory, entities: list[Entity]
 ) -> None:
