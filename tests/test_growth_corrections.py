@@ -134,10 +134,7 @@ def test_a_line_fits_the_spans_that_another_line_gave_to_a_mention() -> None:
 
 def test_an_added_mention_goes_by_a_line_and_a_dropped_one_for_good() -> None:
     own = linker(KB)
-    lines = [
-        {"document": "d", "spans": [[0, 3]], "add": True},
-        {"document": "d", "spans": [[4, 15]], "drop": True},
-    ]
+    lines = [{"document": "d", "spans": [[0, 3]], "add": True}, {"document": "d", "spans": [[4, 15]], "drop": True}]
     run = own.link([passage("d", TEXT, "marsh fever", "kelp blight")], lines)
     with pytest.raises(UsageError, match=r"no document or mention 'd:0-3'; .*a correction with 'drop' removes"):
         own.remove(run, ["d:0-3"])
@@ -254,8 +251,3 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     assert (again["clusters"], again["mentions"]) == ([], [])
     gone = run("add", tmp_path / "b", "--remove", late, *base[:2], "--out", tmp_path / "e", "--json").json
     assert gone["corrections"]["waiting"] == 1
-    nothing = run("add", tmp_path / "one", "--out", tmp_path / "f")
-    assert nothing.code == 2
-    assert "nothing to add: give documents, --corrections, or a new release" in nothing.told
-    preview = run("link", *data, "--preview", "--out", tmp_path / "f")
-    assert (preview.code, "give them to --corrections" in preview.told) == (2, True)

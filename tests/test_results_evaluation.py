@@ -56,6 +56,9 @@ def test_seen_and_unseen() -> None:
     assert linking.unseen is not None
     assert (linking.seen.mentions, linking.seen.correct) == (3, 1)
     assert (linking.unseen.mentions, linking.unseen.correct) == (2, 1)
+    evaluation = arbo.Linker(KB).link(DOCUMENTS).evaluate(train=DOCUMENTS)
+    assert evaluation.clustering_unseen is None
+    assert "ARI, unseen" not in by_name(evaluation)
 
 
 def test_without_gold_annotations_there_is_nothing_to_score() -> None:
@@ -93,30 +96,17 @@ def test_a_discovery_is_scored_by_its_clusters_alone() -> None:
 
 
 def test_all_figures_are_json() -> None:
-    for result in (
-        arbo.Linker(KB).link(DOCUMENTS),
-        arbo.Linker().discover(DOCUMENTS),
-    ):
+    for result in (arbo.Linker(KB).link(DOCUMENTS), arbo.Linker().discover(DOCUMENTS)):
         figures = json.loads(json.dumps(result.evaluate().as_dict()))
         assert set(figures) == {
-            "mentions",
-            "accuracy_with_nil",
-            "recall_with_nil",
-            "linking",
-            "nil",
-            "nil_by_threshold",
-            "clustering",
-            "clustering_unseen",
-            "coreference",
-            "clustered_mentions",
+            *("mentions", "accuracy_with_nil", "recall_with_nil", "linking", "nil", "nil_by_threshold", "clustering"),
+            *("clustering_unseen", "coreference", "clustered_mentions"),
         }
     assert "ari" in figures["clustering"]
     assert "conll" in figures["coreference"]
 
 
-METRICS: dict[str, Any] = {
-    **{"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
-}
+METRICS = {"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
 
 
 def test_coreference_within_documents_splits_all_clusters() -> None:
@@ -239,18 +229,9 @@ def test_a_discovery_is_compared_with_a_linking_by_what_the_knowledge_base_knows
     assert both["found"].evaluate().clustering["ari"] == 0  # type: ignore[index]  # which knows no alternative id
 
 
-def test_nothing_unseen_has_no_score() -> None:
-    evaluation = arbo.Linker(KB).link(DOCUMENTS).evaluate(train=DOCUMENTS)
-    assert evaluation.clustering_unseen is None
-    assert "ARI, unseen" not in by_name(evaluation)
-
-
-def test_no_results_are_not_compared() -> None:
+def test_no_results_and_those_of_other_documents_are_not_compared() -> None:
     with pytest.raises(arbo.UsageError, match="there are no results to compare"):
         compare({})
-
-
-def test_results_of_other_documents_are_not_compared() -> None:
     results = {
         name: arbo.Linker(KB).link([document("d", *zip(NAMES, gold, strict=True))])
         for name, gold in {"a": GOLD, "b": [*GOLD[:-1], ("E1",)]}.items()
@@ -268,22 +249,12 @@ def test_clusters_of_very_many_mentions_have_no_interval(monkeypatch: pytest.Mon
 
 
 def test_means_over_types_and_over_domains() -> None:
-    entities = [
-        arbo.Entity(f"E{i}", f"marsh fever {i}", domain=world) for i, world in enumerate(["lego", "lego", "doc"])
-    ]
-    corpus = [
-        arbo.Document(
-            f"d{i}", text, (arbo.Mention(f"m{i}", f"d{i}", ((0, len(text)),), text, kind, (gold,)),), domain=world
-        )
-        for i, (text, kind, gold, world) in enumerate(
-            [
-                ("marsh fever 0", "a", "E0", "lego"),
-                ("marsh fever 1", "a", "E0", "lego"),
-                ("marsh fever 1", "b", "E1", "lego"),
-                ("marsh fever 2", "b", "E2", "doc"),
-            ]
-        )
-    ]
+    worlds = ["lego", "lego", "doc"]
+    entities = [arbo.Entity(f"E{i}", f"marsh fever {i}", domain=world) for i, world in enumerate(worlds)]
+    corpus = []
+    for i, (number, kind, gold) in enumerate([(0, "a", "E0"), (1, "a", "E0"), (1, "b", "E1"), (2, "b", "E2")]):
+        one = document(f"d{i}", (f"marsh fever {number}", (gold,)), domain=worlds[number])
+        corpus.append(replace(one, mentions=(replace(one.mentions[0], type=kind),)))
     result = arbo.Linker(arbo.KnowledgeBase(entities), config=arbo.LinkerConfig(method="independent")).link(corpus)
     assert result.mention_table["domain"].to_pylist() == ["lego"] * 3 + ["doc"]
     evaluation = result.evaluate()
