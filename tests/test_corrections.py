@@ -28,6 +28,7 @@ DOCS = [
     document("b", "Marsh Fever", "gallbladder stones", "tropical fever"),
     document("c", "tropical fevers", "unheard of"),
 ]
+PATIENTS = [passage("d", "The marsh fever of swamp fever patients.", "fever", "swamp fever")]
 
 
 def link(*records: Any, kb: arbo.KnowledgeBase | None = KB, docs: Any = DOCS, **config: Any) -> arbo.Result:
@@ -76,16 +77,8 @@ def test_spread_says_what_follows() -> None:
     twin = link(fix, spread="same-name")
     assert entities(twin)["b-0"] == "E2"
     assert (twin.link_of("b-0").follows, twin.link_of("b-0").corrected) == ("a-0", False)
-    assert twin.manifest["corrections"] == {
-        "corrections": 1,
-        "obeyed": 1,
-        "replaced": 0,
-        "waiting": 0,
-        "conflict": 0,
-        "mentions": 1,
-        "same_name": 1,
-        "graph": 0,
-    }
+    once, never = ("corrections", "obeyed", "mentions", "same_name"), ("replaced", "waiting", "conflict", "graph")
+    assert twin.manifest["corrections"] == dict.fromkeys(once, 1) | dict.fromkeys(never, 0)
     fix = {"mention": "a-2", "entity": "E3"}
     far = link(fix, spread="graph", entity_threshold=0.1, mention_threshold=0.6, k=8)
     assert entities(far)["b-2"] == entities(far)["c-0"] == "E3"
@@ -149,13 +142,12 @@ def test_what_is_not_there_waits() -> None:
 
 
 def test_mentions_are_dropped_added_and_resized() -> None:
-    text = "The marsh fever of swamp fever patients."
     result = link(
         {"document": "d", "spans": [[10, 15]], "resize": [[4, 15]]},
         {"document": "d", "spans": [[19, 30]], "drop": True},
         {"document": "d", "spans": [[0, 3]], "add": True, "type": "Article"},
         {"mention": "d:0-3", "entity": "E3"},
-        docs=[passage("d", text, "fever", "swamp fever")],
+        docs=PATIENTS,
     )
     assert states(result) == ["obeyed"] * 4
     assert [(m.mention.id, m.mention.text, m.entity) for m in result.links] == [
@@ -324,8 +316,6 @@ def test_none_is_lost_or_overruled_and_the_order_of_lines_does_not_matter(
 
 
 def test_spans_in_any_order() -> None:
-    text = "The marsh fever of swamp fever patients."
-    docs = [passage("d", text, "fever", "swamp fever")]
     records = [
         {"document": "d", "spans": [[10, 15]], "resize": [[4, 15]]},
         {"document": "d", "spans": [[0, 3]], "add": True},
@@ -333,7 +323,7 @@ def test_spans_in_any_order() -> None:
         {"document": "d", "spans": [[19, 30]], "drop": True, "author": "Ann"},
         {"document": "d", "spans": [[19, 30]], "resize": [[20, 30]], "author": "Bob"},
     ]
-    tables = [link(*order, docs=docs) for order in [*permutations(records)][::7]]
+    tables = [link(*order, docs=PATIENTS) for order in [*permutations(records)][::7]]
     assert all(one.link_table == tables[0].link_table for one in tables)
     assert states(tables[0]) == ["obeyed", "obeyed", "obeyed", "conflict", "conflict"]
 
@@ -372,26 +362,17 @@ def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> Non
         tmp_path / "fixes.jsonl", {"mention": "a-2", "new": "jungle fever"}, {"mention": "c-1", "new": "X"}
     )
     assert run("link", *data, "--corrections", fixes, "--out", tmp_path / "run").code == 0
-    made = run(
-        "kb", "edit", tmp_path / "kb.jsonl", "--add-discovered", tmp_path / "run", "--out", tmp_path / "kb2.jsonl"
-    )
+    edit = ["kb", "edit", tmp_path / "kb.jsonl", "--add-discovered"]
+    made = run(*edit, tmp_path / "run", "--out", tmp_path / "kb2.jsonl")
     assert made.code == 0
     kb = arbo.read_knowledge_base(tmp_path / "kb2.jsonl")
     assert [entity.id for entity in kb] == ["E1", "E2", "E3", "new-a-2", "new-c-1"]
     assert (kb["new-a-2"].name, kb["new-a-2"].aliases[:1]) == ("jungle fever", ("tropical fever",))
-    assert {mention: entities(link(kb=kb))[mention] for mention in ("a-2", "b-2", "c-1")} == {
-        "a-2": "new-a-2",
-        "b-2": "new-a-2",
-        "c-1": "new-c-1",
-    }
+    linked = entities(link(kb=kb))
+    assert [linked[mention] for mention in ("a-2", "b-2", "c-1")] == ["new-a-2", "new-a-2", "new-c-1"]
     assert "entities added: 2" in made.out
     assert run("link", *data, "--out", tmp_path / "plain").code == 0
-    assert (
-        run(
-            "kb", "edit", tmp_path / "kb.jsonl", "--add-discovered", tmp_path / "plain", "--out", tmp_path / "kb4.jsonl"
-        ).code
-        == 2
-    )
+    assert run(*edit, tmp_path / "plain", "--out", tmp_path / "kb4.jsonl").code == 2
 
 
 def test_pronouns_and_definite_phrases_do_not_spread_by_name() -> None:
@@ -409,16 +390,15 @@ def test_what_a_mention_is_not_costs_no_other_mention_its_link(method: str) -> N
     assert result.link_of("2-0").entity == "E2"
 
 
-def test_what_one_mention_is_not_its_equal_is_not() -> None:
+@pytest.mark.parametrize("joined", [True, False])
+def test_what_one_mention_is_not_its_equal_is_not_if_people_joined_them(joined: bool) -> None:
+    """Nothing follows a guess."""
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "marsh fevre")])
-    names = ["marsh fever", "marsh fever"]
-    linker = arbo.Linker(kb, config=arbo.LinkerConfig(entity_threshold=0.9))
-    ids = [link.mention.id for link in linker.link(names).links]
-    found = []
-    for wrong in ids:
-        lines = [{"same": ids}, {"mention": wrong, "not": "E1"}]
-        found.append([link.entity for link in linker.link(names, lines).links])
-    assert found == [["E2", "E2"], ["E2", "E2"]]
+    docs = [document("a", "marsh fever", "marsh fever", *["marsh fever", "marsh fevers"] * (not joined))]
+    for wrong in ("a-0", "a-1"):
+        lines = [{"mention": wrong, "not": "E1"}, *[{"same": ["a-0", "a-1"]}] * joined]
+        found = entities(link(*lines, kb=kb, docs=docs, entity_threshold=0.9, spread="graph" if joined else "none"))
+        assert found == {id_: "E2" if joined or id_ == wrong else "E1" for id_ in found}
 
 
 def test_people_make_no_giant() -> None:
@@ -430,12 +410,3 @@ def test_people_make_no_giant() -> None:
         assert len(found.clusters) == 1
         assert found.giants == ()
         assert "any" not in str(found.explain(ids[1]))
-
-
-def test_nothing_follows_a_guess() -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "marsh fevre")])
-    names = ["marsh fever"] * 4 + ["marsh fevers"]
-    linker = arbo.Linker(kb, config=arbo.LinkerConfig(entity_threshold=0.9, spread="none"))
-    ids = [link.mention.id for link in linker.link(names).links]
-    found = linker.link(names, [{"mention": ids[1], "not": "E1"}])
-    assert [link.entity for link in found.links] == ["E1", "E2", "E1", "E1", "E1"]

@@ -130,10 +130,7 @@ def test_only_what_is_new_is_searched_among_all(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_matrix_has_a_row_for_each_new_mention_in_the_order_of_documents() -> None:
     vectors = {"z-0": [1.0, 0.0], "y-0": [0.0, 1.0], "x-0": [0.1, 0.9], "w-0": [0.9, 0.1]}
-    documents = [
-        {"id": id_[0], "text": "aa", "mentions": [{"id": id_, "spans": [[0, 2]]}]}
-        for id_ in ("z-0", "y-0", "x-0", "w-0")
-    ]
+    documents = [document(id_, "aa") for id_ in "zyxw"]
 
     def linker_of(*ids: str) -> arbo.Linker:
         matrix = np.array([vectors[id_] for id_ in ids], np.float32)

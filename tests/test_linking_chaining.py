@@ -43,13 +43,7 @@ def two_chains(joint: float, *, entity: bool = False) -> Graph:
 def test_a_chain_of_two_clusters_is_found() -> None:
     names = [f"name {i // 2}" for i in range(60)]
     assert described(names, partition(two_chains(0.5))) == [
-        {
-            "cluster": "c0",
-            "mentions": 60,
-            "share": 1.0,
-            "names": 30,
-            "splits_below": 0.125,
-        }
+        {"cluster": "c0", "mentions": 60, "share": 1.0, "names": 30, "splits_below": 0.125}
     ]
 
 
@@ -169,12 +163,9 @@ def test_mice_are_no_giant(shared: Callable[[str], Path]) -> None:
     assert result.giants == ()
 
 
-def test_giants_are_part_of_a_run(loose: arbo.Result, tmp_path: Path) -> None:
+def test_a_giant_is_part_of_a_run_text_for_people_and_json_for_machines(loose: arbo.Result, tmp_path: Path) -> None:
     loose.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").giants == loose.giants
-
-
-def test_a_giant_is_text_for_people_and_json_for_machines(loose: arbo.Result) -> None:
     assert json.loads(json.dumps(asdict(loose.giants[0])))["linkage"] == "single"
     assert str(Giant("new-1", 1230, 0.412, 300, 0.3129, "single")).split("\n") == [
         "the discovered cluster new-1 has 41% of all mentions: 1,230 under 300 names; the page of the run (arbo "
