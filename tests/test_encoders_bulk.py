@@ -20,8 +20,7 @@ from arbo.encoders.name_words import words_of
 from arbo.encoders.ngrams import Frequencies
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.errors import DataError
-from arbo.text.names import normalize_name
-from arbo.text.signs import marked, signs_of
+from arbo.text.names import marked, normalize_name, signs_of
 
 UNSEEN = 1 << 16
 

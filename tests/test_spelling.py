@@ -12,8 +12,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import pair_dissimilarity
 from arbo.spans.finding import DictionaryFinder, find_mentions
 from arbo.text.abbreviations import expander
-from arbo.text.names import normalize_name
-from arbo.text.signs import signs_of
+from arbo.text.names import normalize_name, signs_of
 
 EQUALLY_NEAR = [
     ("mm", "mM"),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from arbo.data.arrow import codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel
-from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of_all
+from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
 
 _EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
 _KINDS = ("words", "numbers", "letters", "legal", "titles", "small", "signs")
@@ -54,7 +54,7 @@ class NameTable(NamedTuple):
     @classmethod
     def of(cls, names: list[str]) -> Self:
         """Divide names into tokens."""
-        of = tokens_of_all(names)
+        of = tokens_of(names)
         flat = [token for some in of for token in some]
         tokens, token, begin = list(dict.fromkeys(flat)), codes_of(flat), np.cumsum([0, *map(len, of)])
         owner = np.repeat(np.arange(len(names)), np.diff(begin))
@@ -66,7 +66,7 @@ class NameTable(NamedTuple):
         letter_begin = np.cumsum([0, *map(len, tokens)])
         with_comma = np.array([row for row, name in enumerate(names) if "," in name[1:]], np.int64)
         comma = np.zeros(len(names), np.int64)
-        comma[with_comma] = [*map(len, tokens_of_all([names[row].rpartition(",")[0] for row in with_comma]))]
+        comma[with_comma] = [*map(len, tokens_of([names[row].rpartition(",")[0] for row in with_comma]))]
         of_list = np.array(_of_list(np.diff(begin), owner, kind[token], len(tokens)), np.float64)
         return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma, of_list)
 

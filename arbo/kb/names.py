@@ -17,8 +17,7 @@ from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.entity_table import with_columns
 from arbo.data.gold import Gold
 from arbo.errors import DataError, listed
-from arbo.text.names import normalize_name, normalize_names
-from arbo.text.signs import signs_of
+from arbo.text.names import normalize_name, normalize_names, signs_of
 
 _SHARE, _LEAST = 0.08, 20
 

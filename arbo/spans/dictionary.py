@@ -4,7 +4,7 @@ The gap between two words of a text must match the name: a comma, a bracket, a l
 also be in the name, except articles. `of` and `in` match a comma ("cancer of the breast" is `Cancer, Breast`). But a
 comma in a text does not match the comma of a name that is inverted for an index: "cancer, breast" is a list of two
 names if the entity is also called `Breast Cancer`. A comma or bracket inside a word, as in "1,2-dichloroethane", does
-not count. A name with signs, such as "CD4+ T cell", matches only with the same signs, see `arbo.text.signs`.
+not count. A name with signs, such as "CD4+ T cell", matches only with the same signs, see `arbo.text.names`.
 """
 
 import re
@@ -20,8 +20,8 @@ import numpy as np
 from arbo.data import KnowledgeBase
 from arbo.text.abbreviations import singular_form
 from arbo.text.checks import Span
+from arbo.text.names import signs_of
 from arbo.text.sentences import sentences, unwrapped
-from arbo.text.signs import signs_of
 from arbo.text.words import ARTICLES, capital_stop_words, content_words, fold
 
 _ROOT = 0

@@ -6,11 +6,10 @@ Legal forms are abbreviations and words of ISO 20275, the list of Entity Legal F
 import re
 from collections.abc import Sequence
 
-from arbo.text.names import INVISIBLE, NOT_ASCII, without_marks
-from arbo.text.signs import signs_of
+from arbo.text.names import INVISIBLE, NOT_ASCII, signs_of, without_marks
 
 WORD, NUMBER, LETTER, LEGAL, TITLE, SMALL, SIGN = range(7)
-"""The kinds of tokens; for signs, such as those of C++, see `arbo.text.signs`."""
+"""The kinds of tokens; for signs, such as those of C++, see `arbo.text.names`."""
 WEIGHT = (1.0, 1.0, 0.6, 0.15, 0.25, 0.1, 0.6)
 """How much a token of each kind says."""
 MOST = 24
@@ -39,17 +38,13 @@ _UNSEEN = re.compile(f"[{INVISIBLE}]")
 _AS = str.maketrans({"\u00df": "ss", "\u00f8": "o", "\u0142": "l", "\u0111": "d", "\u00e6": "ae", "\u0153": "oe"})
 
 
-def tokens_of(name: str) -> list[str]:
-    """Return the words, numbers and signs of a name, at most `MOST`, without case and accents; "?" for none.
+def tokens_of(names: Sequence[str]) -> list[list[str]]:
+    """Return the words, numbers and signs of each name, at most `MOST`, without case and accents; "?" for none.
 
-    >>> tokens_of("Müller & Söhne G.m.b.H."), tokens_of("XR-909"), tokens_of("C++")
-    (['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++'])
+    >>> tokens_of(["Müller & Söhne G.m.b.H.", "XR-909", "C++"])
+    [['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++']]
     """
-    return tokens_of_all([name])[0]
-
-
-def tokens_of_all(names: Sequence[str]) -> list[list[str]]:
-    """Return `tokens_of` each name; all names are one text, divided by line breaks."""
+    # All names are one text, divided by line breaks.
     text = "\n".join(name.replace("\n", " ") for name in names).casefold().replace("&", " and ")
     if not text.isascii():
         text = NOT_ASCII.sub(lambda run: without_marks(run[0].translate(_AS)), _UNSEEN.sub("", text))

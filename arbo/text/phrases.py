@@ -3,8 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from arbo.text.names import normalize_name
-from arbo.text.signs import signs_of
+from arbo.text.names import normalize_name, signs_of
 
 PRONOUNS = (
     "",
