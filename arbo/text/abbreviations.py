@@ -47,10 +47,8 @@ def definitions(text: str) -> list[Definition]:
     ends = sorted((0, *(match.end() for end in (_SENTENCE_END, _BLANK_LINE) for match in end.finditer(text))))
     defined = []
     for opening, closing in _brackets(text):
-        begin = _window_begin(text, ends[bisect_right(ends, opening) - 1], opening)
-        definition = _short_in_brackets(text, begin, opening, closing) or _long_in_brackets(
-            text, begin, opening, closing
-        )
+        where = text, _begin(text, ends[bisect_right(ends, opening) - 1], opening), opening, closing
+        definition = _short_in_brackets(*where) or _long_in_brackets(*where)
         if definition and not _BLANK_LINE.search(text, min(definition)[0], max(definition)[1]):
             defined.append(definition)
     return defined
@@ -130,7 +128,7 @@ def _brackets(text: str) -> list[Span]:
     return sorted(pairs)
 
 
-def _window_begin(text: str, sentence: int, opening: int) -> int:
+def _begin(text: str, sentence: int, opening: int) -> int:
     """Return the offset at which the words before a bracket begin: that of the sentence, or of a word in the window."""
     begin = opening - _WINDOW
     if begin <= sentence:

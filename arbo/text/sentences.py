@@ -88,7 +88,7 @@ def _is_abbreviated(text: str, stop: int) -> bool:
     return before.casefold() in _ABBREVIATIONS or _INITIAL.fullmatch(before) is not None
 
 
-def _between(text: str, gaps: Iterator[Span] | tuple[()]) -> Offsets:
+def _between(text: str, gaps: Iterator[Span]) -> Offsets:
     """Return the offsets of the pieces between the gaps, without empty ones and without white space at their ends."""
     pieces = []
     begin = 0

@@ -68,19 +68,21 @@ def words(text: str) -> Offsets:
 def content_words(text: str) -> list[Span]:
     """Return the offsets of the words, without stop words and without letters that an apostrophe joins to a word.
 
-    In a text all in capitals, with three words of two or more letters, a separate word in capitals can be a stop word:
-    the OF of "CANCER OF THE COLON" is one, the AND of "AND-34" is not.
+    A word in capitals is a name, such as ALL or the A of "hepatitis A". But in a text all in capitals, with three words
+    of two or more letters, a separate one can be a stop word: the OF of "CANCER OF THE COLON", not the AND of "AND-34".
 
-    >>> text = "Crohn's disease of the colon, l'iléite"
+    >>> text = "Crohn's disease of the colon, l'iléite ALL"
     >>> [text[begin:end] for begin, end in content_words(text)]
-    ['Crohn', 'disease', 'colon', 'iléite']
+    ['Crohn', 'disease', 'colon', 'iléite', 'ALL']
     """
     spans = [match.span() for match in _word().finditer(text)]
     in_capitals = text.isupper() and sum(sum(map(str.isalpha, text[begin:end])) > 1 for begin, end in spans) > 2
 
     def is_content(begin: int, end: int) -> bool:
         word, around = text[begin:end], text[begin - 1 : begin] + text[end : end + 1]
-        return not is_stop_word(word.lower() if in_capitals and len(word) > 1 and not around.strip() else word)
+        if in_capitals and len(word) > 1 and not around.strip():
+            word = word.lower()
+        return word.isupper() or unicodedata.normalize("NFC", word).casefold() not in STOP_WORDS
 
     return [span for span in spans if is_content(*span) and not _is_clitic(text, *span)]
 
@@ -93,15 +95,6 @@ def capital_stop_words(text: str) -> list[Span]:
     """
     spans = {(begin, end) for begin, end in words(text).tolist() if end > begin + 1 and text[begin].isupper()}
     return sorted(span for span in spans - {*content_words(text)} if fold(text[slice(*span)]) not in ARTICLES)
-
-
-def is_stop_word(word: str) -> bool:
-    """Return whether a word is in `STOP_WORDS`; one in capitals is a name, such as ALL or the A of "hepatitis A".
-
-    >>> [is_stop_word(word) for word in ("The", "a", "A", "ALL", "cell")]
-    [True, True, False, False, False]
-    """
-    return unicodedata.normalize("NFC", word).casefold() in STOP_WORDS and not word.isupper()
 
 
 def fold(word: str) -> str:
