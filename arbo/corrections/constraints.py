@@ -10,16 +10,17 @@ and the edges of the graph do the rest. Nothing that a person decided is overrul
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from arbo.corrections.agreement import NO_ENTITY, Agreement, Root, agree
 from arbo.corrections.lines import Correction
 from arbo.data import KnowledgeBase
+from arbo.data.arrow import coded, codes_of
 from arbo.data.inputs import Inputs
+from arbo.data.tables import names_in
 from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
 from arbo.text.phrases import shared_name
 
@@ -135,32 +136,42 @@ def _namesakes(
 
     With ``alone``, both are mentions of one document.
     """
-    shared = cache(shared_name)
-    ids, *fields = map(inputs.column, ("mention_id", "type", "domain", *(["document_id"] if alone else [])))
-
-    def name_of(row: int) -> tuple[Any, ...]:
-        name = shared(inputs.names[row])
-        return (row,) if name is None else (name, *(field[row] for field in fields))
-
-    decided: defaultdict[tuple[Any, ...], dict[Root, int]] = defaultdict(dict)
+    ids = inputs.column("mention_id")
+    name = name_numbers(inputs.corpus.tables.mentions, per_document=alone)[inputs.rows].tolist()
+    decided: defaultdict[int, dict[Root, int]] = defaultdict(dict)
     for row in sorted(root):
-        decided[name_of(row)].setdefault(root[row], row)
+        decided[name[row]].setdefault(root[row], row)
     for mention, entity in agreed.wrong():
-        if mention in there and ("entity", entity) in (known := decided.get(name_of(there[mention]), {})):
+        if mention in there and ("entity", entity) in (known := decided.get(name[there[mention]], {})):
             known["not", entity] = -1
-    agree_on = {name: next(iter(known.items())) for name, known in decided.items() if len(known) == 1}
+    agree_on = {of: next(iter(known.items())) for of, known in decided.items() if len(known) == 1}
     proposed: defaultdict[str, dict[Root, int]] = defaultdict(dict)
     members: defaultdict[str, list[int]] = defaultdict(list)
     for row in range(len(inputs)):
         group = agreed.group_of(ids[row])
         if row not in root and (agree_on or group in agreed.group):
             members[group].append(row)
-            if (proposal := agree_on.get(name_of(row))) is not None:
+            if (proposal := agree_on.get(name[row])) is not None:
                 proposed[group].setdefault(*proposal)
     chosen = {group: next(iter(keys)) for group, keys in proposed.items() if len(keys) == 1}
     for group in _overruling(agreed, chosen):
         del chosen[group]
     return {row: (proposed[group][key], key) for group, key in chosen.items() for row in members[group]}
+
+
+def name_numbers(mentions: pa.Table, *, per_document: bool) -> Ids:
+    """Return a number for each mention: the same for the same compared name, type and domain, as far as these spread.
+
+    With ``per_document``, only mentions of the same document have the same number. Mentions such as "she" or "the
+    company" name nothing, and have a number each.
+    """
+    code, distinct = coded(names_in(mentions))
+    names = [shared_name(name) for name in distinct.to_pylist()]
+    number, is_name = codes_of(names)[code], np.array([name is not None for name in names], np.bool_)[code]
+    for column in ("type", "domain", *["document_id"] * per_document):
+        code, values = coded(mentions[column])
+        number = np.unique(number * (len(values) + 1) + code, return_inverse=True)[1]
+    return np.where(is_name, number, len(number) + np.arange(len(number)))
 
 
 def _overruling(agreed: Agreement, proposed: Mapping[str, Root]) -> set[str]:

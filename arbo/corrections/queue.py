@@ -20,10 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import coded, codes_of
-from arbo.data.tables import names_in
+from arbo.corrections.constraints import name_numbers
 from arbo.results.run import Floats, Ints, Run
-from arbo.text.phrases import shared_name
 
 _UNKNOWN = 0.5
 """Doubt about a mention whose entity is unknown to the knowledge base."""
@@ -65,20 +63,8 @@ class Queue(NamedTuple):
 
 
 def names_of(run: Run) -> Ints:
-    """Return a number for each mention: the same for the same compared name, type and domain, as far as these spread.
-
-    In a run that links each document alone, only mentions of the same document have the same number.
-    Mentions such as "she" or "the company" name nothing, and have a number each.
-    """
-    table = run.mention_table
-    code, distinct = coded(names_in(table))
-    names = [shared_name(name) for name in distinct.to_pylist()]
-    number, is_name = codes_of(names)[code], np.array([name is not None for name in names], np.bool_)[code]
-    for column in ("type", "domain", *["document_id"] * (run.manifest["config"].get("per_document") is True)):
-        if column in table.column_names:
-            code, values = coded(table[column])
-            number = np.unique(number * (len(values) + 1) + code, return_inverse=True)[1]
-    return np.where(is_name, number, len(number) + np.arange(len(number)))
+    """Return the `name_numbers` of the mentions of a run."""
+    return name_numbers(run.mention_table, per_document=run.manifest["config"].get("per_document") is True)
 
 
 def doubts(run: Run) -> Floats:
