@@ -15,7 +15,7 @@ import numpy as np
 
 from arbo.corrections.constraints import constraints_on
 from arbo.corrections.edits import edit_spans
-from arbo.corrections.lines import Correction, continued, corrections_kept, corrections_of
+from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.columns import cells_of, columns_named
 from arbo.data.gold import Gold
@@ -385,7 +385,7 @@ class Linker:
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))
-        lines = continued(corrections_kept(memory.run.correction_table), corrections)
+        lines = continued(memory.run.correction_table, corrections)
         after = linker._linked(change(memory.documents), lines, memory)
         return memory.with_notes(after, self.encoder, linker.kb)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -70,7 +69,8 @@ def review(
     file = corrections or saved.corrections
     ongoing = review_of(saved.result, file, author)
     if console.as_json:
-        console.print_json({"questions": [asdict(question) for question in islice(ongoing.questions(), limit)]})
+        places = range(min(limit, len(ongoing.queue.rows)))
+        console.print_json({"questions": [asdict(ongoing.question(place)) for place in places]})
         return
     try:
         _ask_all(ongoing, saved.result, limit, search_of(saved.result, base))

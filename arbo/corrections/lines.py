@@ -26,7 +26,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from arbo.data.objects import Convert, fields, parse, spans, string, strings
+from arbo.data.objects import Convert, a_kind, fields, parse, spans, string, strings
 from arbo.errors import DataError, UsageError
 from arbo.formats.files import read_lines
 from arbo.results.schema import SCHEMA
@@ -35,12 +35,6 @@ from arbo.text.checks import Span, check_name, check_spans
 Status = Literal["obeyed", "replaced", "waiting", "conflict"]
 """What became of a correction: obeyed; replaced by a later line of its author; waiting for a mention, a document or an
 entity that is missing; or in conflict with other lines, so that it is not obeyed."""
-
-
-def _yes(value: object) -> bool:
-    if value is not True:
-        raise TypeError("true")
-    return value
 
 
 def _ids(value: object) -> str | tuple[str, ...] | None:
@@ -59,7 +53,8 @@ def _parts(value: object) -> tuple[tuple[Span, ...], ...]:
 
 _OF_MENTIONS: Mapping[str, Convert] = {"entity": _ids, "new": string, "not": string}
 _OF_GROUPS: Mapping[str, Convert] = {"same": strings, "different": strings}
-_OF_SPANS: Mapping[str, Convert] = {"drop": _yes, "add": _yes, "resize": spans, "split": _parts}
+_YES = a_kind("true", lambda value: value is True)
+_OF_SPANS: Mapping[str, Convert] = {"drop": _YES, "add": _YES, "resize": spans, "split": _parts}
 _KINDS = {**_OF_MENTIONS, **_OF_GROUPS, **_OF_SPANS}
 _KEYS: Mapping[str, Convert] = {
     **_KINDS,
@@ -125,20 +120,15 @@ def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Corre
     return tuple(corrections)
 
 
-def corrections_kept(table: pa.Table | None) -> tuple[Correction, ...]:
-    """Return the corrections in the table of a run, with their files and lines; whether they are obeyed is open."""
-    rows = [] if table is None else table.to_pylist()
-    return tuple(_correction(json.loads(row["record"]), row["file"], row["line"]) for row in rows)
+def continued(table: pa.Table | None, more: Sequence[Correction]) -> list[Correction]:
+    """Return the corrections in the table of a run, and then more; a line that comes again keeps only its later place.
 
-
-def continued(earlier: Sequence[Correction], more: Sequence[Correction]) -> tuple[Correction, ...]:
-    """Return the corrections of a run, and then more; a line that comes again stands only at its later place."""
-
-    def said(line: Correction) -> str:
-        return json.dumps(line.record, sort_keys=True)
-
-    again = {said(line) for line in more}
-    return (*(line for line in earlier if said(line) not in again), *more)
+    Whether those of the run are obeyed is open again.
+    """
+    records = [(json.loads(row["record"]), row) for row in ([] if table is None else table.to_pylist())]
+    again = {json.dumps(line.record, sort_keys=True) for line in more}
+    left = (one for one in records if json.dumps(one[0], sort_keys=True) not in again)
+    return [*(_correction(record, row["file"], row["line"]) for record, row in left), *more]
 
 
 def correction_table(lines: Iterable[Correction]) -> pa.Table:

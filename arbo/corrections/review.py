@@ -7,19 +7,19 @@ run does not change; `--corrections` of `arbo link` and `arbo discover` obeys th
 import errno
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from arbo.corrections.queue import Queue, names_of
 from arbo.errors import UsageError
 from arbo.results.run import Ints, Link, Run
 
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop"]
-AROUND = 60
+_AROUND = 60
 """Characters of context that are shown on either side of a mention."""
 
 
@@ -33,18 +33,10 @@ class Question:
     doubt: float
     """See `arbo.corrections.queue`."""
     before: str
-    """The text before the mention, at most `AROUND` characters; empty if the run has no texts."""
+    """The text before the mention, at most `_AROUND` characters; empty if the run has no texts."""
     after: str
     choices: tuple[tuple[str, str, float], ...]
     """Id, name and similarity of the candidates, nearest first."""
-
-    @classmethod
-    def of(cls, run: Run, link: Link, twins: int, doubt: float) -> Self:
-        """Collect what is shown of a mention."""
-        text = run.text_of(link.mention.document_id) or ""
-        before, after = text[: link.mention.start][-AROUND:], text[link.mention.end :][:AROUND]
-        names = ((id_, (run.names_of(id_) or [""])[0], score) for id_, score in link.candidates)
-        return cls(link, twins, doubt, before, after, tuple(names))
 
 
 @dataclass
@@ -61,14 +53,17 @@ class Review:
     written: list[tuple[int, bytes]] = field(default_factory=list)
     """End in the file, and bytes, of each line that this review wrote and did not undo."""
 
-    def questions(self) -> Iterator[Question]:
-        """Yield a question about a mention of each name that is not decided yet, the most useful first."""
-        return map(self.question, range(len(self.queue.rows)))
-
     def question(self, place: int) -> Question:
-        """Return the question at a place of the queue."""
+        """Return the question at a place of the queue; a mention of each name comes there, the most useful first."""
         row, twins, doubt = (values[place].item() for values in self.queue)
-        return Question.of(self.run, self.run.links[row], twins, doubt)
+        return self.about(self.run.links[row], twins, doubt)
+
+    def about(self, link: Link, twins: int = 0, doubt: float = 0.0) -> Question:
+        """Return the question about any mention."""
+        text = self.run.text_of(link.mention.document_id) or ""
+        before, after = text[: link.mention.start][-_AROUND:], text[link.mention.end :][:_AROUND]
+        names = ((id_, (self.run.names_of(id_) or [""])[0], score) for id_, score in link.candidates)
+        return Question(link, twins, doubt, before, after, tuple(names))
 
     @cached_property
     def queue(self) -> Queue:

@@ -103,7 +103,7 @@ class Page:
 
     def question(self, id: str) -> Answer:  # noqa: A002
         """Return the question about any mention."""
-        return self._shown(Question.of(self._review.run, self._link(id), 0, 0.0))
+        return self._shown(self._review.about(self._link(id)))
 
     def entities(self, words: str, mention_id: str) -> Answer:
         """Search entities for a mention by name."""

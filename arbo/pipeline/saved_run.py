@@ -259,7 +259,7 @@ def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
     def linker() -> Linker:
         if kb is not None:
             return Linker(kb)
-        rows = run.entity_table.to_pylist() if run.entity_table is not None else []
+        rows = run.entity_table.to_pylist()
         return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
 
     def search(words: str, link: Link) -> list[tuple[str, str, float]]:
