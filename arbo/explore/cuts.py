@@ -100,24 +100,18 @@ class Cuts:
         return entity, mention
 
     def differences(self) -> Iterator[tuple[Place, Place, Ints, Ints]]:
-        """Yield places, the run's own first: each with an earlier one, the rows that change from there, and new roots.
-
-        The new roots are those of `roots`.
-        """
+        """Yield places, the run's own first: each with an earlier one, the rows that change, and their new `roots`."""
         yield self.home, self.home, np.empty(0, np.int64), np.empty(0, np.int64)
-        (entity, mention), own = self.home, self._roots_at(self.home)
-        entities = [(at, mention) for at in range(len(self.values["entity"]))]
-        mentions = [(entity, at) for at in range(len(self.values["mention"]))]
+        (entity, mention), own, values = self.home, self.roots(self.base), self.values
+        entities = [(at, mention) for at in range(len(values["entity"]))]
+        mentions = [(entity, at) for at in range(len(values["mention"]))]
         for walk in (entities[entity:], entities[entity::-1], mentions[mention:], mentions[mention::-1]):
             before = own
             for earlier, place in pairwise(walk):
-                now = self._roots_at(place)
+                now = self.roots(self.at(values["entity"][place[0]], values["mention"][place[1]]))
                 rows = np.flatnonzero(now != before)
                 yield place, earlier, rows, now[rows]
                 before = now
-
-    def _roots_at(self, place: Place) -> Ints:
-        return self.roots(self.at(self.values["entity"][place[0]], self.values["mention"][place[1]]))
 
 
 def cuts_of(run: Run) -> Cuts | str:

@@ -23,12 +23,7 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
     Requests whose header names another host than ``hosts`` are refused; ``("*",)`` accepts all.
     """
     reconciliation = Reconciliation(service, name)
-    rules = Rules(
-        service.limits,
-        "GET /openapi.json lists the operations",
-        {"X-Content-Type-Options": "nosniff"},
-        shared="/reconcile",
-    )
+    rules = Rules(service.limits, "GET /openapi.json lists the operations", shared="/reconcile")
     app, turns = application(rules, hosts, openapi="/openapi.json"), APIRouter(route_class=Turn)
     app.get("/health", response_model=Health)(service.health)
     app.get("/entities/{id:path}")(service.entity)

@@ -17,7 +17,7 @@ from functools import cached_property
 from html import escape
 from importlib.metadata import version
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ MARGIN = 10.0
 """A candidate is a match only if its score leads by this much."""
 _MOST, _DEEP = 100, 100
 """The largest number of candidates to return, and the number of nearest entities to choose from."""
+Kind = Literal["entity", "property", "type"]
 _FIELDS = ("aliases", "definition", "types", "alternative_ids", "xrefs")
 
 
@@ -73,10 +74,7 @@ class Reconciliation:
             "serviceVersion": version("arbo"),
             "view": page,
             "preview": {**page, "width": 400, "height": 240},
-            "suggest": {
-                kind: {"service_url": here, "service_path": f"/suggest/{kind}"}
-                for kind in ("entity", "property", "type")
-            },
+            "suggest": {kind: {"service_url": here, "service_path": f"/suggest/{kind}"} for kind in get_args(Kind)},
             "extend": {"propose_properties": {"service_url": here, "service_path": "/properties"}},
             "defaultTypes": _named(self.types[:20]),
         }
@@ -85,13 +83,11 @@ class Reconciliation:
         """Answer a batch of queries, an object in JSON."""
         batch = checked(dict[str, Query], text, "'queries'")
         self.service.limits.check("texts", len(batch), "queries")
-        self.service.limits.check(
-            "texts", max((len(one.properties) for one in batch.values()), default=0), "properties"
-        )
+        most = max((len(one.properties) for one in batch.values()), default=0)
+        self.service.limits.check("texts", most, "properties")
         near = self.service.nearest([query.query for query in batch.values()], _DEEP)
-        return {
-            key: {"result": self._ranked(query, rows)} for (key, query), rows in zip(batch.items(), near, strict=True)
-        }
+        ranked = map(self._ranked, batch.values(), near)
+        return {key: {"result": rows} for key, rows in zip(batch, ranked, strict=True)}
 
     def _ranked(self, query: Query, near: Sequence[tuple[int, float]]) -> list[Answer]:
         kb, rated, types = self.service.kb, [], {*_several(query.type)}
@@ -129,13 +125,7 @@ class Reconciliation:
             for place, (score, evidence, entity) in enumerate(rated[:limit])
         ]
 
-    def suggest(
-        self,
-        *,
-        kind: Literal["entity", "property", "type"],
-        prefix: str,
-        cursor: Annotated[int, Field(ge=0, le=100)] = 0,
-    ) -> Answer:
+    def suggest(self, *, kind: Kind, prefix: str, cursor: Annotated[int, Field(ge=0, le=100)] = 0) -> Answer:
         """Return entities, properties or types for a prefix; entities whose names begin with it come first."""
         begin, kb = normalize_name(prefix), self.service.kb
         if kind != "entity":
@@ -163,10 +153,7 @@ class Reconciliation:
         query, kb = checked(Extension, text, "'extend'"), self.service.kb
         names = [one.id for one in query.properties]
         self.service.limits.check("mentions", len(query.ids) * len(names), "values")
-        known = {one: kb[one] for one in query.ids if one in kb}
-        rows = {
-            one: {name: self._cells(known[one], name) if one in known else [] for name in names} for one in query.ids
-        }
+        rows = {id_: {name: self._cells(kb[id_], name) if id_ in kb else [] for name in names} for id_ in query.ids}
         return {"meta": _named(names), "rows": rows}
 
     def _cells(self, entity: Entity, name: str) -> list[Answer]:

@@ -7,11 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from arbo.data import Document, Marked
-from arbo.data.documents import marked_document
-from arbo.data.objects import any_list, fields, string
 from arbo.errors import DataError, UsageError
-from arbo.formats.pubannotation import spans_of
 
 Model = TypeVar("Model")
 Answer = dict[str, Any]
@@ -170,13 +166,3 @@ def sentence(errors: Sequence[Any]) -> str:
     error = max(errors, key=lambda one: len(one["loc"]))
     place = ".".join(str(name) for name in error["loc"])
     return f"{place:.100}: {error['msg']}" if place else str(error["msg"])
-
-
-def annotated_document(body: object, limits: Limits) -> tuple[Document, bool]:
-    """Return the document of a PubAnnotation object, and whether it has denotations; other keys are not read."""
-    values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
-    denotations = values.get("denotations")
-    limits.check("mentions", len(denotations or ()), "denotations")
-    marked = [Marked(*spans_of(one, values["text"])[:2]) for one in denotations or ()]
-    limits.check("body", sum(end - start for one in marked for start, end in one.spans), "characters in its spans")
-    return marked_document("1", values["text"], marked), denotations is not None

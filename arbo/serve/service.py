@@ -11,14 +11,15 @@ from pydantic import Field
 
 from arbo.data import Document, Marked
 from arbo.data.documents import marked_document, span_inside
-from arbo.data.objects import entity_line
+from arbo.data.objects import any_list, entity_line, fields, string
 from arbo.errors import UsageError
 from arbo.files import json_ready
+from arbo.formats.pubannotation import spans_of
 from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.serve.requests import Answer, Limit, Limits, Refused, Text, annotated_document
+from arbo.serve.requests import Answer, Limit, Limits, Refused, Text
 from arbo.spans.finding import DictionaryFinder, Finder, find_mentions
 from arbo.text.checks import check_text
 
@@ -84,8 +85,13 @@ class Service:
 
         A document without ``denotations`` gets those that the finder finds and links to an entity.
         """
-        document, is_marked = annotated_document(body, self.limits)
-        _, (links,) = self._linked([(document, is_marked)])
+        values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
+        is_marked, denotations = "denotations" in values, values.get("denotations", ())
+        self.limits.check("mentions", len(denotations), "denotations")
+        marked = [Marked(*spans_of(one, values["text"])[:2]) for one in denotations]
+        length = sum(end - start for one in marked for start, end in one.spans)
+        self.limits.check("body", length, "characters in its spans")
+        _, (links,) = self._linked([(marked_document("1", values["text"], marked), is_marked)])
         spans = ({"begin": link.mention.start, "end": link.mention.end} for link in links)
         old = body["denotations"] if is_marked else [{"id": f"T{n}", "span": span} for n, span in enumerate(spans, 1)]
         pairs = [(one, link.entity) for one, link in zip(old, links, strict=True) if is_marked or link.entity]

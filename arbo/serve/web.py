@@ -48,7 +48,7 @@ class Rules:
     limits: Limits
     hint: str
     """Where to look after a request for an unknown operation."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=lambda: {"X-Content-Type-Options": "nosniff"})
     """Headers of all answers."""
     shared: str = "-"
     """Beginning of the paths whose answers pages of any origin may read; their unknown parameters are ignored."""
