@@ -61,7 +61,7 @@ from neighbours import encoded, names_of
 from review import answer
 
 import arbo
-from arbo.corrections.queue import Queue
+from arbo.corrections.review import Queue
 from clustering import Graph, partition
 from clustering.growth import updated
 from clustering.index import Index

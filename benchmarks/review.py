@@ -34,8 +34,7 @@ from library.folders import CACHE, DATA
 from library.results import record
 
 import arbo
-from arbo.corrections.queue import Queue, names_of
-from arbo.corrections.review import Review
+from arbo.corrections.review import Queue, Review, names_of
 
 ASKED = (25, 50, 100, 200, 400)
 CORPORA = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON", "GSC+", "ECB+")

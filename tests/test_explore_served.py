@@ -14,7 +14,7 @@ from builders import linker
 from conftest import Run, Sample
 
 import arbo
-from arbo.corrections.queue import names_of
+from arbo.corrections.review import names_of
 from arbo.explore.payload import Payload
 from arbo.results.diff import diff
 

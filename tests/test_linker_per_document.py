@@ -13,7 +13,7 @@ from builders import document, linker
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.corrections.queue import Queue
+from arbo.corrections.review import Queue
 from arbo.retrieval import groups
 from arbo.retrieval.groups import among_mentions, nearest_within
 from clustering.knn import silent

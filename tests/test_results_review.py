@@ -18,8 +18,7 @@ from conftest import Run, Sample
 
 import arbo
 from arbo.corrections import review as review_module
-from arbo.corrections.queue import Queue, doubts, names_of
-from arbo.corrections.review import Review, Sitting
+from arbo.corrections.review import Queue, Review, Sitting, doubts, names_of
 from arbo.text.names import normalize_name
 
 

@@ -92,10 +92,7 @@ def _contradict(one: Claim, other: Claim) -> bool:
 
 
 def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Agreement:
-    """Return which corrections of mentions can be obeyed together.
-
-    ``domain_of`` maps the id of each mention in the documents to its domain, or to None.
-    """
+    """Return which corrections can be obeyed together; ``domain_of`` has the domain of each mention by its id."""
 
     def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.kind in ("same", "different"):
