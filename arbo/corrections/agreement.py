@@ -196,7 +196,5 @@ def _part(agreement: Agreement) -> None:
             continue
         about = [line for line in agreement.lines if line.status == "obeyed" and line.kind in ("entity", "new", "same")]
         about = [line for line in about if {agreement.group_of(line.mentions[0])} <= {one, other}]
-        lines = "; ".join(map(str, about[:4]))
-        agreement.lines[place] = line.but(
-            "conflict", f"both mentions have one entity, directly or through others: {lines}"
-        )
+        reason = f"both mentions have one entity, directly or through others: {'; '.join(map(str, about[:4]))}"
+        agreement.lines[place] = line.but("conflict", reason)

@@ -61,10 +61,10 @@ def _mention(row: dict[str, Any]) -> Mention:
 
 def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
     """Return the documents with the mentions that the corrections of spans say."""
-    of_spans = [line for line in corrections if line.document is not None]
-    if not of_spans:
+    ids = dict.fromkeys(line.document for line in corrections if line.document is not None)
+    if not ids:
         return Edited(documents, corrections, {})
-    known = documents.with_ids(dict.fromkeys(line.document for line in of_spans if line.document is not None))
+    known = documents.with_ids(ids)
 
     def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
         if line.document is not None:

@@ -20,12 +20,9 @@ def new_entities(result: Result) -> list[Entity]:
     entities = []
     for place in np.unique(result.cluster_rows[named]).tolist():
         mentions = result.mention_table.take(order[start[place] : start[place + 1]])
-        cluster = {name: result.cluster_table[name][place].as_py() for name in ("cluster_id", "name")}
-        names = names_in(mentions).to_pylist()
-        aliases = dict.fromkeys(name for name in names if name != cluster["name"] and not refers_back(name))
-        types = sorted(set(mentions["type"].drop_null().to_pylist()))
+        id_, name = (result.cluster_table[key][place].as_py() for key in ("cluster_id", "name"))
+        others = (one for one in names_in(mentions).to_pylist() if one != name and not refers_back(one))
+        types = tuple(sorted(set(mentions["type"].drop_null().to_pylist())))
         domain = mentions["domain"][0].as_py()
-        entities.append(
-            Entity(cluster["cluster_id"], cluster["name"], tuple(aliases), types=tuple(types), domain=domain)
-        )
+        entities.append(Entity(id_, name, tuple(dict.fromkeys(others)), types=types, domain=domain))
     return entities

@@ -57,10 +57,7 @@ class Payload:
 
     @cached_property
     def overview(self) -> dict[str, Any]:
-        """The counts, scores, dissimilarities and sizes of the run, and what the page has; ready for JSON.
-
-        ``scores`` is empty without gold annotations.
-        """
+        """The counts, scores (none without gold annotations), dissimilarities and sizes of the run; ready for JSON."""
         run, manifest = self.run, self.run.manifest
         nil, kb = run.link_table["entity_id"].null_count, manifest["knowledge_base"]
         size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
@@ -162,9 +159,8 @@ class Columns:
     def numbers(self, name: str, values: npt.ArrayLike, *, sorted_: bool = False) -> None:
         """Add integers; with ``sorted_``, as differences, which compress better if neighbours are alike."""
         integers = np.asarray(values, np.int64)
-        self._add(
-            name, "d" if sorted_ else "i", len(integers), _planes(np.diff(integers, prepend=0) if sorted_ else integers)
-        )
+        kind, kept = ("d", np.diff(integers, prepend=0)) if sorted_ else ("i", integers)
+        self._add(name, kind, len(kept), _planes(kept))
 
     def decimals(self, name: str, values: pa.ChunkedArray | npt.NDArray[Any]) -> None:
         """Add numbers as float32; null and infinities become null."""

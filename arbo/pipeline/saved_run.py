@@ -145,9 +145,8 @@ class SavedRun:
         if path is not None and path.suffix != Path(source.get("path", "")).suffix:
             source.pop("format", None)
         if path is None and "path" not in source:
-            raise UsageError(
-                f"{self.folder} was linked to a knowledge base, but does not know its file; give it to --kb"
-            )
+            wrong = f"{self.folder} was linked to a knowledge base, but does not know its file"
+            raise UsageError(f"{wrong}; give it to --kb")
         place = path or Path(source["path"])
         if not (is_given or place.exists()):
             raise UsageError(f"the knowledge base of {self.folder} is no longer at {place}; give it to --kb")
@@ -269,8 +268,8 @@ def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
         domain = None if kb is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
         query = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
         nearest = known.candidates([query], k=_SHOWN)
-        entities = [known.kb.entities[row] for row in nearest.entities[0] if row >= 0]
-        named = ((one.id, one.name, float(score)) for one, score in zip(entities, nearest.scores[0], strict=False))
-        return [one for one in named if one[2] > 0]
+        both = zip(nearest.entities[0].tolist(), nearest.scores[0].tolist(), strict=True)
+        near = ((known.kb.entities[row], score) for row, score in both if score > 0)
+        return [(one.id, one.name, score) for one, score in near]
 
     return search

@@ -124,13 +124,11 @@ class Service:
         for name in names:
             check_text(name, "a name")
         spelled = [name for name in names if name.strip()]
-        if not spelled or k < 1:
+        if not spelled:
             return [[] for _ in names]
         near = self.undivided.candidates(spelled, k)
-        lists = iter(
-            [(row, float(score)) for row, score in zip(rows, scores, strict=True) if row >= 0]
-            for rows, scores in zip(near.entities.tolist(), near.scores.tolist(), strict=True)
-        )
+        both = zip(near.entities.tolist(), near.scores.tolist(), strict=True)
+        lists = ([one for one in zip(*of_name, strict=True) if one[0] >= 0] for of_name in both)
         return [next(lists) if name.strip() else [] for name in names]
 
     def _documents(self, body: Text | list[Text]) -> list[tuple[Document, bool]]:
