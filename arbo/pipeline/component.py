@@ -180,22 +180,18 @@ def _linked(doc: Doc, span: Span, link: dict[str, Any]) -> Span:
 
 def _links(result: Result) -> Iterator[dict[str, Any]]:
     """Yield the link of each mention, with values that spaCy can store."""
-    columns = result.link_table.to_pydict()
-    document_ids, texts = (result.mention_table[name].to_pylist() for name in ("document_id", "text"))
-    confidence = columns.get("confidence") or [None] * len(texts)
-    for row, entity in enumerate(columns["entity_id"]):
-        cluster, path = columns["cluster_id"][row], result.path_of(row)
-        if entity is None:
-            cluster = f"new-{cluster[len(f'new-{document_ids[row]}:') :]}"
+    links = list(result.links)
+    for row, link in enumerate(links):
+        is_nil, path = link.entity is None, result.path_of(row)
         yield {
-            "entity": entity,
-            "name": columns["entity_name"][row],
-            "score": columns["score"][row],
-            "margin": columns["margin"][row],
-            "confidence": confidence[row],
-            "cluster": cluster,
-            "candidates": dict(zip(columns["candidates"][row], columns["candidate_scores"][row], strict=True)),
-            "path": [] if entity is None else [columns["parent"][path[0]], *(texts[at] for at in path)],
+            "entity": link.entity,
+            "name": link.entity_name,
+            "score": link.score,
+            "margin": link.margin,
+            "confidence": link.confidence,
+            "cluster": f"new-{link.cluster[len(f'new-{link.mention.document_id}:') :]}" if is_nil else link.cluster,
+            "candidates": dict(link.candidates),
+            "path": [] if is_nil else [links[path[0]].parent, *(links[at].mention.text for at in path)],
         }
 
 
