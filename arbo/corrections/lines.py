@@ -56,12 +56,8 @@ _OF_GROUPS: Mapping[str, Convert] = {"same": strings, "different": strings}
 _YES = a_kind("true", lambda value: value is True)
 _OF_SPANS: Mapping[str, Convert] = {"drop": _YES, "add": _YES, "resize": spans, "split": _parts}
 _KINDS = {**_OF_MENTIONS, **_OF_GROUPS, **_OF_SPANS}
-_KEYS: Mapping[str, Convert] = {
-    **_KINDS,
-    **dict.fromkeys(("mention", "document"), string),
-    **dict.fromkeys(("author", "date", "note", "type"), string),
-    "spans": spans,
-}
+_TEXTS = dict.fromkeys(("mention", "document", "author", "date", "note", "type"), string)
+_KEYS: Mapping[str, Convert] = {**_KINDS, **_TEXTS, "spans": spans}
 
 
 @dataclass(frozen=True, slots=True)

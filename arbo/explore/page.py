@@ -22,7 +22,7 @@ from arbo.explore.report import shell
 from arbo.files import json_ready, real
 from arbo.linker import Linker
 from arbo.linking.memory import check_release
-from arbo.pipeline.saved_run import SavedRun, Tell, ignore, open_run, review_of, search_of
+from arbo.pipeline.saved_run import SavedRun, Tell, open_run, review_of, search_of
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.serve.requests import Answer, Limits, Refused
@@ -70,7 +70,7 @@ class Page:
         before: Path | None = None,
         author: str | None = None,
         kb: Path | None = None,
-        tell: Tell = ignore,
+        tell: Tell,
     ) -> None:
         """Open the page of a run, of whose answers, kept in ``file``, the run ``out`` is made.
 

@@ -96,9 +96,8 @@ def with_names_of(kb: KnowledgeBase, documents: Iterable[Any], *, expand_abbrevi
 
     Ties go to the first entity. Other entities of the same domain lose this alias; preferred names stay. Names that
     differ only in case or white space are the same. Of several gold ids of a mention, the first that the knowledge base
-    has counts. With ``expand_abbreviations``, abbreviations that a document defines are
-    replaced by their long forms, as in linking. Raise DataError if no mention has an entity of the knowledge base in
-    the domain of its document.
+    has counts. With ``expand_abbreviations``, abbreviations that a document defines are replaced by their long forms,
+    as in linking. Raise DataError if no mention has an entity of the knowledge base in the domain of its document.
 
     >>> from arbo import Entity
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]

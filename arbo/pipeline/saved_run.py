@@ -41,10 +41,6 @@ Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
 Tell = Callable[[str], None]
 
 
-def ignore(_: str) -> None:
-    """Say nothing."""
-
-
 def read_base(
     path: Path,
     format_: KnowledgeBaseFormat | None = None,
@@ -53,7 +49,7 @@ def read_base(
     types: list[str] | None = None,
     generic_names: bool = True,
     columns: Mapping[str, str] | None = None,
-    tell: Tell = ignore,
+    tell: Tell,
 ) -> KnowledgeBase:
     """Read a knowledge base, which then knows how it was read (`KnowledgeBase.source`).
 
@@ -130,7 +126,9 @@ class SavedRun:
     folder: Path
     result: Result
 
-    def knowledge_base(self, path: Path | None = None, *, tell: Tell = ignore, **how: Any) -> KnowledgeBase | None:
+    def knowledge_base(
+        self, path: Path | None = None, *, tell: Tell = lambda note: None, **how: Any
+    ) -> KnowledgeBase | None:
         """Read the knowledge base of the run again, or another one in the same way; None if the run has none.
 
         ``how``: arguments of `read_base` replace those of the run. Raise UsageError if the knowledge base is not where

@@ -144,7 +144,7 @@ def _page() -> tuple[Any, list[str]]:
     documents, _ = arbo.load_sample()
     result = linker().link(documents[:3])
     result.save(root / "run")
-    page = Page(arbo.open_run(root / "run"), root / "reviewed", root / "answers.jsonl")
+    page = Page(arbo.open_run(root / "run"), root / "reviewed", root / "answers.jsonl", tell=print)
     client = _Client(TestClient(app_of(page, _TOKEN), base_url="http://127.0.0.1:8000"))
     ids = [link.mention.id for link in result.links[:4]] + [link.cluster for link in result.links[:4]]
     return client, [*ids, documents[0].id, "D:1"]
