@@ -59,8 +59,7 @@ from threadpoolctl import threadpool_limits
 
 import arbo
 from arbo.encoders.by_name import encoder_of
-from arbo.scale.cluster import LOCAL, connected
-from arbo.scale.executors import completed, executor
+from arbo.scale.executors import LOCAL, completed, connected, executor
 from arbo.scale.parts import MANIFEST
 from arbo.scale.work import opened
 from clustering import METHODS

@@ -16,7 +16,7 @@ import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.retrieval.gpu import best_scanner, torch_scanner
-from arbo.scale.cluster import connected
+from arbo.scale.executors import connected
 from arbo.training.config import TrainingPrecision
 from clustering.knn import nearest
 from clustering.vectors import Metric, Vectors

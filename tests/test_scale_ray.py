@@ -22,9 +22,8 @@ from test_scale import few, hashes, parts_of, with_transformer
 from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 from arbo.errors import ArboError, DataError, UsageError
-from arbo.scale import cluster, executors, parts
-from arbo.scale.cluster import Cluster, connected
-from arbo.scale.executors import completed
+from arbo.scale import executors, parts
+from arbo.scale.executors import Cluster, completed, connected
 from arbo.scale.parts import Part
 from arbo.scale.work import opened
 
@@ -51,7 +50,7 @@ def test_ray_is_given_the_number_of_a_host(host: str, family: int, monkeypatch: 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda address, **_: asked.append(address))
     monkeypatch.setattr(ray, "shutdown", lambda: None)
-    monkeypatch.setattr(cluster, "Cluster", lambda memory: None)
+    monkeypatch.setattr(executors, "Cluster", lambda memory: None)
     with socket.socket(family) as listening:
         try:
             listening.bind((host, 0))
@@ -191,7 +190,7 @@ def test_what_a_cluster_lacks_is_told(pool: Cluster, monkeypatch: pytest.MonkeyP
     with pytest.raises(UsageError, match="no node of the Ray cluster"):
         Cluster(10**15)
     assert pool.for_texts(10**15).memory == 0
-    monkeypatch.setattr(cluster, "code", lambda: "other")
+    monkeypatch.setattr(executors, "code", lambda: "other")
     with pytest.raises(UsageError, match="another version of arbo"):
         pool.submit(abs, -1).result()
 

@@ -63,7 +63,7 @@ class JobConfig(Settings):
         if not self.is_spread:
             yield linker
             return
-        from arbo.scale.cluster import LOCAL, connected
+        from arbo.scale.executors import LOCAL, connected
         from arbo.scale.parts import MANIFEST
         from arbo.scale.work import opened, remove, search_memory
 

@@ -1,12 +1,17 @@
-"""What executes the tasks of a job: this process, or processes of one thread each.
+"""What executes the tasks of a job: this process, processes of one thread each, or a Ray cluster.
 
-Anything with the `submit` of `concurrent.futures.Executor` can take their place, such as one that asks a cluster.
+Anything with the `submit` of `concurrent.futures.Executor` can take their place. Calls to a cluster carry paths,
+numbers and tokens of texts, and return nothing: what a task makes is in the work folder, which all nodes must share.
 """
+
+from __future__ import annotations
 
 import gc
 import multiprocessing
 import os
+import secrets
 import signal
+import socket
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
@@ -17,11 +22,19 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from arbo.errors import ArboError
+from arbo.errors import ArboError, MissingDependency, UsageError
+from arbo.scale.parts import code
 
 _WAITING = 64
 """Number of calls that wait at once, so that neither driver nor executor fills with them; more for many workers."""
 _LIBRARIES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+LOCAL = "local"
+_TOKEN = "~/.ray/auth_token"
+_OTHER = (
+    "{} has another version of arbo, numpy, scipy, numba, faiss-cpu or torch; install the same on all nodes of the Ray "
+    "cluster"
+)
+_STORE = 80_000_000  # bytes of the object store of a node that is started here; it stays empty
 
 
 @contextmanager
@@ -89,3 +102,109 @@ def be_worker() -> None:
 def _end_with(reader: Connection) -> None:
     reader.poll(None)  # until the other end is closed
     os._exit(1)
+
+
+class Cluster(Executor):
+    """The cluster to which this process is connected; a task has one CPU, ``gpus`` GPUs and ``memory`` bytes or more.
+
+    A task whose node or worker ends, for example because memory does, is not made again.
+    """
+
+    def __init__(self, memory: int = 0, gpus: int = 0) -> None:
+        import ray
+
+        self._ray, self.memory, self.gpus = ray, memory, gpus
+        self.device = "cuda" if gpus else "cpu"
+        self._task = ray.remote(num_cpus=1, num_gpus=gpus, memory=memory, max_retries=0)(_call)
+        needs = {"CPU": 1, "GPU": gpus, "memory": memory}
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not any(all(node.get(name, 0) >= amount for name, amount in needs.items()) for node in nodes):
+            raise UsageError(
+                f"no node of the Ray cluster has a CPU and {memory:,} bytes of memory for a task; add such a node, or "
+                "search with a smaller --shard-size"
+            )
+        self._max_workers = int(sum(node.get("GPU" if gpus else "CPU", 0) for node in nodes))
+
+    def for_texts(self, memory: int) -> Cluster:
+        """Return the cluster for tasks of so much memory with a GPU each; without, if no node has all of it.
+
+        If the tasks of this one are not told to need memory, those are not either.
+        """
+        needed = memory if self.memory else 0
+        try:
+            return Cluster(needed, gpus=1)
+        except UsageError:
+            return Cluster(needed)
+
+    def submit(self, call: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        """Submit a call; the future has the error of the function, or BrokenExecutor if its node or worker ended."""
+        future = Future[Any]()
+
+        def end(made: Future[Any]) -> None:
+            error = made.exception()
+            if error is None:
+                future.set_result(made.result())
+            elif not isinstance(error, self._ray.exceptions.RayTaskError):
+                future.set_exception(BrokenExecutor(str(error)))
+            elif "import on the worker" in str(error.cause):
+                future.set_exception(UsageError(_OTHER.format("a node")))
+            else:
+                future.set_exception(error.cause)
+
+        self._task.remote(code(), call, args, named).future().add_done_callback(end)
+        return future
+
+
+@contextmanager
+def connected(address: str, workers: int | None = None, memory: int = 0) -> Iterator[Cluster]:
+    """Yield a Ray cluster as executor: that of an address, or one started on this machine, which ends with the block.
+
+    Args:
+        address: ``HOST:PORT``, ``auto`` for the cluster of this machine, or ``local`` to start one. If this process is
+            connected already, it stays so.
+        workers: number of CPUs of a cluster that is started; all by default.
+        memory: bytes that a task needs, so that a node has no more tasks than it has memory for.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: no cluster answers, the address is one of Ray Client, or no node has enough memory.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependency("--ray", extra="ray") from None
+    if ray.is_initialized():
+        yield Cluster(memory)
+        return
+    if "://" in address:
+        raise UsageError(
+            f"{address} is an address of Ray Client, which arbo does not use; give HOST:PORT of `ray start`"
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address == LOCAL and not os.path.exists(os.environ.get("RAY_AUTH_TOKEN_PATH", os.path.expanduser(_TOKEN))):
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())  # else Ray writes one, for all later clusters too
+    started = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE}
+    numeric = address
+    try:
+        host, _, port = address.rpartition(":")
+        if host:  # Ray itself asks for many minutes, if nobody answers or the DNS does not have the name
+            with socket.create_connection((host, int(port)), timeout=20) as reached:
+                peer = reached.getpeername()[0]
+            numeric = address if ":" in peer else f"{peer}:{port}"
+        ray.init(numeric, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        remedy = (
+            "" if address == LOCAL else f"; if it has a token, set RAY_AUTH_MODE=token, and copy the token to {_TOKEN}"
+        )
+        raise UsageError(f"cannot use the Ray cluster {address}: {error}{remedy}") from error
+    try:
+        yield Cluster(memory)
+    finally:
+        ray.shutdown()
+
+
+def _call(driver: str, call: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    if driver != code():
+        raise UsageError(_OTHER.format(socket.gethostname()))
+    be_worker()
+    return call(*args, **named)
