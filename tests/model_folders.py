@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,16 @@ def shared(bert: Tower) -> arbo.DualEncoder:
     return dual_encoder(bert, CONFIG).with_markers()
 
 
+def projected(model: arbo.DualEncoder) -> arbo.DualEncoder:
+    """Project the vectors of a model, that of one tower for both or of two towers."""
+    mention = model.mention_tower.with_projection(16)
+    entity = mention if model.shared else model.entity_tower.with_projection(16)
+    return replace(model, mention_tower=mention, entity_tower=entity)
+
+
 def apart(bert: Tower) -> arbo.DualEncoder:
     """Make two towers with other markers and other weights each, and a projection."""
-    two = dual_encoder(bert, CONFIG).with_two_towers().with_projection(16).with_markers()
+    two = projected(dual_encoder(bert, CONFIG).with_two_towers()).with_markers()
     with torch.no_grad():
         for parameter in two.entity_tower.model.parameters():
             parameter.mul_(1.01)
@@ -38,7 +46,7 @@ def apart(bert: Tower) -> arbo.DualEncoder:
 
 MAKE: dict[str, Callable[[Tower], arbo.DualEncoder]] = {
     "shared": shared,
-    "shared, projected": lambda bert: shared(bert).with_projection(16),
+    "shared, projected": lambda bert: projected(shared(bert)),
     "apart": apart,
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from builders import dual_encoder
 from hypothesis import given, settings, strategies as st
+from model_folders import projected
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
@@ -88,13 +89,9 @@ def test_a_shared_tower_is_trained_once_and_two_are_trained_apart(bert: Tower) -
     assert list(two.module) == [two.mention_tower.model, two.entity_tower.model]
     assert two.mention_tower.fingerprint == two.entity_tower.fingerprint == bert.fingerprint
     assert two.settings["weights"] == one.settings["weights"] == [bert.fingerprint]
-    projected = two.with_projection(8)
-    assert len(projected.module) == 4
-    assert len(one.with_projection(8).module) == 2
-    assert one.with_projection(8).shared
-    assert projected.mention_tower.fingerprint == projected.entity_tower.fingerprint
-    again = projected.with_two_towers()
-    every = [own_weights(made) for made in (dual_encoder(bert), one, two, projected, again)]
+    both = projected(two)
+    assert [len(made.module) for made in (both, projected(one))] == [4, 2]
+    every = [own_weights(made) for made in (dual_encoder(bert), one, two, both, both.with_two_towers())]
     assert sum(map(len, every)) == len(set().union(*every)), "no two share a weight"
     assert len(every[2]) == 2 * len(every[1])
 

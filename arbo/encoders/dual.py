@@ -93,8 +93,8 @@ class DualEncoder(TowerModel, Encoder):
     stopped, and another run embeds only new texts. The folder contains vectors and hashes, but no text.
 
     The cache identifies an encoder by the weights that it was made with, and does not notice later changes. So train a
-    `copy` (`with_two_towers`, `with_projection` and `with_markers` return copies too), and to embed with the trained
-    weights, make another `copy` of it, or call `save_pretrained` and load the result.
+    `copy` (`with_two_towers` and `with_markers` return copies too), and to embed with the trained weights, make another
+    `copy` of it, or call `save_pretrained` and load the result.
     """
 
     mention_tower: Tower = field(repr=False)
@@ -146,10 +146,6 @@ class DualEncoder(TowerModel, Encoder):
     def with_two_towers(self) -> Self:
         """Return a copy with two separate towers; a shared tower is copied."""
         return self._with(self.mention_tower.copy(), self.entity_tower.copy())
-
-    def with_projection(self, dim: int) -> Self:
-        """Return a copy with vectors of ``dim`` dimensions; see `Tower.with_projection`."""
-        return self._changed(lambda tower: tower.with_projection(dim))
 
     def with_markers(self) -> Self:
         """Return a copy with the markers of the templates as special tokens in its vocabularies.
