@@ -61,8 +61,9 @@ def test_batches_are_halved_where_memory_ends(bert_folder: Path, monkeypatch: py
     torch.cuda.empty_cache()
     _, total = torch.cuda.mem_get_info()
     torch.cuda.set_per_process_memory_fraction(min(1.0, 2e9 / total))
+    monkeypatch.setattr(Tower, "tokens_a_batch", 10**9)
     try:
-        found = there.embed(made, "mean", tokens_a_batch=10**9)
+        found = there.embed(made, "mean")
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert read[whole] == len(made)

@@ -219,7 +219,7 @@ class Tower:
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         return [order[batch] for batch in packs([len(rows[i].ids) for i in order], self.tokens_a_batch)]
 
-    def embed(self, rows: Sequence[TokenRow], pooling: Pooling | None, *, tokens_a_batch: int | None = None) -> Floats:
+    def embed(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> Floats:
         """Embed rows of tokens in evaluation mode, in batches of similar length; (vectors, dim), row after row.
 
         Each row has one vector (zeros for a row without tokens) or, without a pooling, one for each token. The mode of
@@ -237,7 +237,7 @@ class Tower:
         order = np.array(sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids)), np.int64)
         if len(order):
             # Vectors leave the device together, since fetching the vectors of each batch would wait for it.
-            batches = self._in_batches([rows[i] for i in order], pooling, tokens_a_batch or self.tokens_a_batch)
+            batches = self._in_batches([rows[i] for i in order], pooling)
             vectors[pairs_of(owner, order)[0]] = torch.cat([*batches]).cpu().numpy()
         bad = np.unique(owner[~np.isfinite(vectors).all(axis=1)])
         if len(bad):
@@ -245,12 +245,12 @@ class Tower:
             raise DataError(f"the model gives NaN or infinity for {len(bad):,} of {len(rows):,} texts; {advice}")
         return vectors
 
-    def _in_batches(self, rows: Sequence[TokenRow], pooling: Pooling | None, budget: int) -> Iterator[torch.Tensor]:
-        """Yield the vectors of rows of ascending lengths, in batches of ``budget`` tokens; see `embed`."""
+    def _in_batches(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> Iterator[torch.Tensor]:
+        """Yield the vectors of rows of ascending lengths, batch by batch; see `embed`."""
         import torch
 
         lengths = [len(row.ids) for row in rows]
-        batches = packs(lengths, budget)
+        batches = packs(lengths, self.tokens_a_batch)
         while batch := next(batches, None):
             n, longest = batch.stop - batch.start, lengths[batch.stop - 1]
             try:
