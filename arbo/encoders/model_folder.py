@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field, replace
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
 
 from arbo import files
 from arbo.encoders.encoder_config import EncoderConfig
@@ -40,7 +40,7 @@ _MODES |= {mode: mode for mode in _MODES.values()}  # as newer versions write th
 _ORDERS = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 
 
-class TowerModel:
+class TowerModel(Protocol):
     """A model of one tower or two, which can be saved to a folder and identified in manifests."""
 
     kind: ClassVar[str]  # the name of this kind in manifests
@@ -51,16 +51,13 @@ class TowerModel:
     @classmethod
     def from_pretrained(cls, model: files.PathLike, config: Any = None) -> Self:
         """Load a saved model, with the saved configuration unless another is given."""
-        raise NotImplementedError
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""
-        raise NotImplementedError
 
     @property
     def towers(self) -> tuple[Tower, ...]:
         """The tower, or those of mentions and of entities."""
-        raise NotImplementedError
 
     def save_pretrained(self, folder: files.PathLike) -> None:
         """Write towers, projections and configuration in the layout of transformers, completely or not at all.
