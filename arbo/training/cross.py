@@ -101,7 +101,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         """Take the mentions at the indices ``rows``; their candidates are the same in every step."""
         return mentions[rows]
 
-    def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
+    def loss_of(self, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some mentions."""
         pairs = self.pairs_of(batch[rows])
         scores = self.prepared(pairs)

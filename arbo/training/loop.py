@@ -95,7 +95,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         """Collect the inputs for some of the ``mentions`` of a batch, those at the indices ``rows``."""
 
     @abstractmethod
-    def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
+    def loss_of(self, batch: Batch, rows: slice) -> Tensor:
         """Sum the losses of some rows of a batch; the caller seeds dropout."""
 
     def development_scores(self) -> dict[str, float]:
@@ -128,7 +128,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         for begin in begins:
             torch.manual_seed(self.dropout_seed(step, begin))
             with self.reducing(is_last=begin == begins[-1]):
-                loss = share * self.loss_of(step, batch, slice(begin, begin + self.config.micro_batch))
+                loss = share * self.loss_of(batch, slice(begin, begin + self.config.micro_batch))
                 self.accelerator.backward(loss * self.accelerator.num_processes)
             total += float(loss.detach())
         return total

@@ -206,7 +206,7 @@ class ContrastiveTrainer(Trainer[Model, Ids]):
         """Sample the positives and negatives of a batch, and take some of its queries."""
         return self.data.sampled(mentions, self.config, step)[rows]
 
-    def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
+    def loss_of(self, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some queries; each part of a batch encodes the negatives again."""
         return contrastive_losses(self.prepared(batch[rows]), batch[rows], self.config).sum()
 
@@ -318,7 +318,7 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
 
         return read
 
-    def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
+    def loss_of(self, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some queries, that of label attention and that of the head."""
         part = batch[rows]
         read = self.prepared(part)

@@ -157,7 +157,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         nodes = self.plan.nodes(self.data, self.reader.entities.owner, mentions, self.config, step)
         return self.reader.batch(mentions[rows], nodes[rows])
 
-    def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
+    def loss_of(self, batch: Batch, rows: slice) -> Tensor:
         """Sum the losses of some mentions of a batch; this encodes all texts of the batch."""
         return self._compared(batch, self.prepared(batch, slice(None)), rows)
 
