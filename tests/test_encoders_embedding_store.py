@@ -20,7 +20,7 @@ from builders import Bomb, dual_encoder
 
 import arbo
 from arbo.encoders import dual
-from arbo.encoders.embedding_store import EmbeddingStore, key_of
+from arbo.encoders.dual import EmbeddingStore, key_of
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
 

@@ -1,29 +1,30 @@
-"""The dual-encoder: pre-trained transformers that embed mentions and entities."""
+"""The dual-encoder: pre-trained transformers that embed mentions and entities, and the store of embeddings on disk."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from os import fspath
 from pathlib import Path
 from typing import ClassVar, Self, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from arbo.data import Entity, KnowledgeBase, MentionInput
 from arbo.data.arrow import Strings
-from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, Keys, key_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD, Encoder
 from arbo.encoders.encoder_config import EncoderConfig, Pooling
 from arbo.encoders.model_folder import TowerModel, load_model
 from arbo.encoders.pretrained import MINILM, minilm_folder
 from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Loading, Tower
-from arbo.engine import Floats, Ids, Metric, Progress, Vectors
+from arbo.engine import Bools, Floats, Ids, Metric, Progress, Vectors
 from arbo.errors import UsageError
-from arbo.files import PathLike
+from arbo.files import PathLike, write_whole
 from arbo.progress import Announce, quiet
 
 SLICE = 1024  # number of texts between two writes to the store, and thus the most that an interruption can lose
@@ -33,6 +34,11 @@ _REACH = 16
 
 # Part of every key in the store; raise it when the same fields give other tokens, or the same tokens another vector.
 _VERSION = 1
+
+KEY_BYTES = 16
+Keys = npt.NDArray[np.bytes_]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -134,10 +140,10 @@ class DualEncoder(TowerModel, Encoder):
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
         """
-        place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
+        place = minilm_folder() if os.fspath(model) == MINILM and not Path(MINILM).is_dir() else model
         towers, saved, learnt = load_model(place, EncoderConfig, **how)
         folder = None if cache is None else Path(cache)
-        return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model), learnt)
+        return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, os.fspath(model), learnt)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""
@@ -287,3 +293,83 @@ def _entity_field(entity: Entity, name: str, field: str) -> str:
 def _plain(text: str) -> str:
     """Replace runs of white space with blanks, since some tokenizers make a line end a token."""
     return " ".join(text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingStore:
+    """The embeddings of one model and configuration, in one folder, with hashes of texts as keys.
+
+    A file holds some embeddings and their keys. It is written completely, and its name is the hash of its content. So
+    an interruption leaves only complete files, and two processes can write at the same time.
+    """
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: PathLike, model: str) -> Self:
+        """Open or create the folder of a ``model``, a hash of all but the text; raise UsageError if that fails."""
+        path = Path(os.path.expanduser(folder)) / model
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error.strerror) from error
+        return cls(path)
+
+    def find(self, keys: Keys, into: Floats) -> Bools:
+        """Return whether each key is in the store, (keys,), and copy its vector to its row of ``into``, (keys, dim)."""
+        known = np.zeros(len(keys), np.bool_)
+        if not len(keys):
+            return known
+        order = np.argsort(keys)
+        ordered = keys[order]
+        for stored, vectors in self._files():
+            place = np.searchsorted(ordered, stored)
+            place[place == len(ordered)] = 0
+            here = ordered[place] == stored
+            rows = order[place[here]]
+            into[rows] = vectors[here]
+            known[rows] = True
+        return known
+
+    def add(self, keys: Keys, vectors: Floats) -> None:
+        """Write embeddings to a new file, completely or not at all; raise UsageError if that fails."""
+        from safetensors.numpy import save
+
+        content = save(
+            {
+                "keys": np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY_BYTES),
+                "vectors": np.ascontiguousarray(vectors, np.float32),
+            }
+        )
+        target = self.folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
+        try:
+            write_whole(target, lambda partial: partial.write_bytes(content))
+        except UsageError as error:
+            raise _unwritable(self.folder, error) from error
+
+    def _files(self) -> Iterator[tuple[Keys, Floats]]:
+        """Read all files; the embeddings of a file that cannot be read are computed again."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        for file in sorted(self.folder.glob("*.safetensors")):
+            try:
+                tensors = load_file(file)
+                keys, vectors = tensors["keys"], tensors["vectors"]
+            except (OSError, KeyError, SafetensorError) as error:
+                logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
+                continue
+            yield np.ascontiguousarray(keys).view(f"S{KEY_BYTES}").ravel(), vectors
+
+
+def key_of(texts: Sequence[str]) -> bytes:
+    """Return the key of an input, a hash of its texts."""
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    for text in texts:
+        encoded = text.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.digest()
+
+
+def _unwritable(folder: Path, reason: object) -> UsageError:
+    return UsageError(f"cannot keep embeddings in {folder}: {reason}; free some space, or choose another (--cache)")
