@@ -16,9 +16,8 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.data.inputs import MentionInput
 from arbo.encoders import ngram_sums, ngrams
-from arbo.encoders.name_words import words_of
 from arbo.encoders.ngrams import Frequencies
-from arbo.encoders.string_table import Spans, StringTable
+from arbo.encoders.string_table import Spans, StringTable, words_of
 from arbo.errors import DataError
 from arbo.text.names import marked, normalize_name, signs_of
 

@@ -11,9 +11,8 @@ import scipy.sparse as sp
 
 from arbo.data import KnowledgeBase, MentionInput, names_of
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.name_words import words_of
 from arbo.encoders.ngram_sums import Doubles, Items, grams_of, may_be_near, n_holders, name_vectors
-from arbo.encoders.string_table import Spans, StringTable
+from arbo.encoders.string_table import Spans, StringTable, words_of
 from arbo.engine import Ids, Index, Metric, Vectors, in_parallel, nearest, ranges
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data import KnowledgeBase
-from arbo.encoders.name_words import words_of
-from arbo.encoders.string_table import Spans, StringTable
+from arbo.encoders.string_table import Spans, StringTable, words_of
 from arbo.engine import Bools, Ids, is_below, is_start, kernel, ranges
 from arbo.errors import DataError
 from arbo.text.words import SMALL_WORDS, capital_stop_words, content_words, words as words_in
