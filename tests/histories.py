@@ -19,7 +19,7 @@ from rerankers import Oracle
 
 import arbo
 from arbo.data.inputs import MentionInput
-from arbo.encoders.vectors import VectorEncoder
+from arbo.encoders.by_name import VectorEncoder
 from arbo.engine import Vectors
 from clustering import METHODS
 

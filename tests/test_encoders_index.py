@@ -13,10 +13,10 @@ from conftest import Sample
 import arbo
 from arbo.data.index_folder import ADVICE
 from arbo.encoders import ngrams
+from arbo.encoders.by_name import VectorEncoder
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NamedEntities, NgramEncoder
 from arbo.encoders.tower import Tower
-from arbo.encoders.vectors import VectorEncoder
 from arbo.errors import DataError, UsageError
 from arbo.results.result import Result
 

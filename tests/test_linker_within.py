@@ -16,7 +16,7 @@ from arbo import Document, Entity, Linker, LinkerConfig, Mention
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.vectors import VectorEncoder
+from arbo.encoders.by_name import VectorEncoder
 from arbo.progress import Announce, quiet
 from arbo.retrieval.retrieval import Mentions, Retrieval
 from clustering import METHODS, Method

@@ -14,7 +14,7 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Entity, Mention
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.vectors import VectorEncoder
+from arbo.encoders.by_name import VectorEncoder
 from arbo.errors import UsageError
 from arbo.results.result import Result
 from arbo.results.run import Link
