@@ -109,13 +109,10 @@ class Tower:
         """Return a copy that projects its vectors, to ``dim`` dimensions.
 
         The projection starts as a fixed orthogonal matrix, which preserves all inner products if ``dim`` is at least
-        the length of these vectors. A bias starts as zeros. An earlier projection is replaced. Raise UsageError unless
-        ``dim`` is an integer of at least 1.
+        the length of these vectors. A bias starts as zeros. An earlier projection is replaced.
         """
         import torch
 
-        if type(dim) is not int or dim < 1:
-            raise UsageError(f"dim must be an integer of at least 1, not {dim!r}")
         model, tokenizer, _ = self._copied()
         width = model.config.hidden_size
         weight = torch.empty(dim, width)
