@@ -198,7 +198,8 @@ def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, ch
         """Return the vector of the name in the text, and the score of the name."""
         ((row, _),) = exact.token_rows([it.data.texts[text]])
         tokens = hidden(row.ids)[row.begin : row.end]
-        (row,) = exact.names(KB).spell(exact.names(KB).row[it.data.synonyms.place[[name]]])
+        names = exact.name_encoder.entity_texts(KB)
+        (row,) = names.spell(names.row[it.data.synonyms.place[[name]]])
         vector = hidden(row.ids)[0] if reads.pooling == "cls" else hidden(row.ids).mean(dim=0)
         said = torch.softmax(tokens @ vector, dim=0) @ tokens
         mapped = (exact.tower.projection(one.detach()) for one in (said, vector))  # type: ignore[misc]

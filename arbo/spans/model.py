@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from arbo.data import KnowledgeBase
-from arbo.encoders.dual import DualEncoder, Texts
+from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_folder import OneTower
 from arbo.encoders.templates import Speller, Template, TokenRow
@@ -88,7 +88,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
 
     def __post_init__(self) -> None:
         self.tower.check_length(self.config.max_length)
-        _ = self._speller, self._names  # these raise an error if the maximum lengths are too small
+        _ = self._speller, self.name_encoder  # these raise an error if the maximum lengths are too small
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
@@ -131,7 +131,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         import torch
 
         used, place = np.unique(entity, return_inverse=True)
-        named = self._names.encode_entities(KnowledgeBase(kb.entities[row] for row in used), announce)
+        named = self.name_encoder.encode_entities(KnowledgeBase(kb.entities[row] for row in used), announce)
         names = torch.from_numpy(named.matrix[named.row]).to(self.tower.model.device)
         by_text = np.argsort(text, kind="stable")
         read, begin = np.unique(text[by_text], return_index=True)
@@ -162,10 +162,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         spelt = self._speller.spell_with_offsets(plain)
         return [(self._speller.row({"text": ids[:room]}), offsets[:room]) for ids, offsets in spelt]
 
-    def names(self, kb: KnowledgeBase) -> Texts:
-        """Collect the texts of the entities: all of their names."""
-        return self._names.entity_texts(kb)
-
     @cached_property
     def transformer(self) -> Tower:
         """The tower, without the head."""
@@ -188,7 +184,8 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         return Speller.of(self.tower.tokenizer, _TEMPLATE, self.config.max_length)
 
     @cached_property
-    def _names(self) -> DualEncoder:
+    def name_encoder(self) -> DualEncoder:
+        """The encoder of names."""
         reading = EncoderConfig(pooling=self.config.pooling, max_length=self.config.max_name_length)
         return DualEncoder(self.transformer, self.transformer, reading)
 

@@ -304,7 +304,7 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
         component the score (`name_scores`); (queries, names, dim + 1). No gradient flows from scores to vectors.
         """
         model, data = self.model, self.data
-        tower, names = model.transformer, model.names(data.kb)
+        tower, names = model.transformer, model.name_encoder.entity_texts(data.kb)
         rows = [row for row, _ in model.token_rows(data.texts)]
 
         def read(batch: Ids) -> Tensor:
