@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, files_in, map_array, save_array, sha256_of, whole_folder
+from arbo.files import check_hashes, checksum, files_in, map_array, save_array, sha256_of, whole_folder
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -40,8 +40,7 @@ class Part(NamedTuple):
     def of(cls, work: Path, stage: str, **depends: Any) -> Self:
         """Return the part of a stage with these settings and names of parts; see `code` for what counts too."""
         known = {"stage": stage, "code": code(), **depends}
-        digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-        return cls(work / f"{stage}-{digest[:32]}")
+        return cls(work / f"{stage}-{checksum(known)[:32]}")
 
     @classmethod
     def with_arrays(cls, work: Path, stage: str, arrays: Arrays) -> Self:
