@@ -179,8 +179,9 @@ def _home(code: int, n_slots: int) -> int:
 
 
 @kernel
-def _slot(text: Bytes, begin: int, end: int, code: int, held: Bytes, start: Ids, slots: Ids) -> int:
-    """Return the slot of ``text[begin:end]``, which has this checksum, or the free slot where it belongs."""
+def _number(text: Bytes, begin: int, end: int, held: Bytes, start: Ids, slots: Ids) -> int:
+    """Return the number of ``text[begin:end]``, or, if it is not in the table, -1 minus its CRC-32."""
+    code = _checksum(text, begin, end)
     slot = _home(code, len(slots))
     while slots[slot] >= 0:
         first, i = start[slots[slot]], 0
@@ -188,9 +189,9 @@ def _slot(text: Bytes, begin: int, end: int, code: int, held: Bytes, start: Ids,
             while i < end - begin and held[first + i] == text[begin + i]:
                 i += 1
             if i == end - begin:
-                break
+                return slots[slot]
         slot = (slot + 1) & (len(slots) - 1)
-    return slot
+    return -1 - code
 
 
 @kernel
@@ -217,9 +218,7 @@ def _table(text: Bytes, begin: Ids, end: Ids) -> tuple[Bytes, Ids, Ids]:
 def _found(text: Bytes, begin: Ids, end: Ids, held: Bytes, start: Ids, slots: Ids) -> Ids:
     numbers = np.empty(len(begin), np.int64)
     for i in range(len(begin)):
-        code = _checksum(text, begin[i], end[i])
-        number = slots[_slot(text, begin[i], end[i], code, held, start, slots)]
-        numbers[i] = number if number >= 0 else -1 - code
+        numbers[i] = _number(text, begin[i], end[i], held, start, slots)
     return numbers
 
 
