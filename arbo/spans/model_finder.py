@@ -127,7 +127,7 @@ class ModelFinder:
         names = self._names(kb, lambda: EncodedKb(kb, NgramEncoder(), announce))
         encoder, entities = names.fitted, names.by_group(None)
         runs = _runs(pieces, expand_abbreviations=self.abbreviations)
-        text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
         while some := list(islice(runs, _RUNS)):
             near = nearest_within(
                 with_entities([run.document.domain for _, run in some], entities.rows),
@@ -138,10 +138,10 @@ class ModelFinder:
                 progress=announce("candidates"),
             )
             row, column = np.nonzero(near.ids >= 0)
-            text.append(np.array([piece for piece, _ in some], np.int64)[row])
-            entity.append(near.ids[row, column].astype(np.int64))
-            dissimilarity.append(near.dissimilarity[row, column])
-        return _best(np.concatenate(text), np.concatenate(entity), np.concatenate(dissimilarity), self.candidates)
+            text = np.array([piece for piece, _ in some], np.int64)[row]
+            pairs.append((text, near.ids[row, column].astype(np.int64), near.dissimilarity[row, column]))
+        text, entity, dissimilarity = map(np.concatenate, zip(*pairs, strict=True))
+        return _best(text, entity, dissimilarity, self.candidates)
 
 
 def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
