@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from arbo.errors import DataError, UsageError
 from arbo.files import check_hashes, checksum, files_in, map_array, save_array, sha256_of, whole_folder
 
-Arrays = Mapping[str, npt.NDArray[Any]]
+Arrays = dict[str, npt.NDArray[Any]]
 
 MANIFEST = "part.json"
 _ROOMS = "clustering", "arbo/data", "arbo/encoders", "arbo/formats", "arbo/retrieval", "arbo/scale", "arbo/text"
@@ -86,7 +86,7 @@ class Part(NamedTuple):
             remedy = "make room or change the rights, and the same command goes on, or choose another work folder"
             raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; {remedy}") from error
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """Map the arrays of a finished part into memory (see `seen`); what is written to them stays in memory."""
         return {file.stem: map_array(file) for file in self.seen().iterdir() if file.suffix == ".npy"}
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from arbo.engine import Ids, Index, Limit, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
 from arbo.retrieval.gpu import best_scanner
 from arbo.retrieval.groups import Search
-from arbo.scale.parts import Part, Task
+from arbo.scale.parts import Arrays, Part, Task
 
 _QUERIES = 1 << 14  # most queries of a task
 
@@ -73,9 +72,7 @@ class Grid(NamedTuple):
         return lists_of(self.row, self.k, self.n_things, self.self_ids, self.within, fill)
 
 
-def search(
-    queries: Path, span: list[int], things: Path, scaled: bool, how: dict[str, Any]
-) -> dict[str, npt.NDArray[Any]]:
+def search(queries: Path, span: list[int], things: Path, scaled: bool, how: dict[str, Any]) -> Arrays:
     """Return the lists of some queries in a shard of things; the arguments are the folders of parts.
 
     The processes of a pool search on the CPU, since each would put its shard on the one GPU.
@@ -110,18 +107,18 @@ def _shards(things: Vectors, size: int) -> list[Ids]:
     return [ids for ids in np.split(owner[order], bounds) if len(ids)]
 
 
-def _arrays(matrix: Any, rows: Ids | None = None) -> dict[str, npt.NDArray[Any]]:
+def _arrays(matrix: Any, rows: Ids | None = None) -> Arrays:
     chosen = matrix if rows is None or len(rows) == matrix.shape[0] else matrix[rows]
     if not sp.issparse(chosen):
         return {"matrix": np.ascontiguousarray(chosen)}
     return {"start": chosen.indptr, "feature": chosen.indices, "value": chosen.data, "width": np.array(chosen.shape[1])}
 
 
-def _things(things: Vectors) -> dict[str, npt.NDArray[Any]]:
+def _things(things: Vectors) -> Arrays:
     return _arrays(things.matrix) | {"row": things.row, "owner": things.owner, "n": np.array(things.n)}
 
 
-def _matrix(arrays: dict[str, npt.NDArray[Any]]) -> Any:
+def _matrix(arrays: Arrays) -> Any:
     if "matrix" in arrays:
         return arrays["matrix"]
     start = arrays["start"]

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import Pooling
@@ -29,7 +28,7 @@ from arbo.errors import UsageError
 from arbo.files import PathLike, discard, real
 from arbo.retrieval.groups import Search, search_all
 from arbo.scale.executors import completed, executor
-from arbo.scale.parts import MANIFEST as PART, Part, Task
+from arbo.scale.parts import MANIFEST as PART, Arrays, Part, Task
 from arbo.scale.search import Grid, shard_index
 
 if TYPE_CHECKING:  # workers do without it
@@ -132,7 +131,7 @@ def _embedding_tasks(
     return [Task(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
 
 
-def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> dict[str, npt.NDArray[Any]]:
+def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> Arrays:
     """Return the vectors of texts by a tower, or by that of a folder, a device and a precision."""
     tower = source if isinstance(source, Tower) else _tower_in(*source)
     return {"vectors": tower.embed(rows, pooling)}
