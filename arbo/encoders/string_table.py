@@ -184,12 +184,13 @@ def _number(text: Bytes, begin: int, end: int, held: Bytes, start: Ids, slots: I
     code = _checksum(text, begin, end)
     slot = _home(code, len(slots))
     while slots[slot] >= 0:
-        first, i = start[slots[slot]], 0
-        if start[slots[slot] + 1] - first - 1 == end - begin:
+        number: int = slots[slot]
+        first, i = start[number], 0
+        if start[number + 1] - first - 1 == end - begin:
             while i < end - begin and held[first + i] == text[begin + i]:
                 i += 1
             if i == end - begin:
-                return slots[slot]
+                return number
         slot = (slot + 1) & (len(slots) - 1)
     return -1 - code
 
