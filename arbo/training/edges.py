@@ -91,10 +91,7 @@ def train_edges(
 
 
 def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
-    """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
-
-    Raise DataError if the pairs of one kind are all correct or all wrong.
-    """
+    """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates."""
     parts = [(pairs.features, pairs.correct)]
     if kb is not None:
         parts.append(_entity_examples(pairs.retrieval, pairs.facts, corpus, kb))
