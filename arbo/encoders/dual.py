@@ -300,7 +300,8 @@ class EmbeddingStore:
     """The embeddings of one model and configuration, in one folder, with hashes of texts as keys.
 
     A file holds some embeddings and their keys. It is written completely, and its name is the hash of its content. So
-    an interruption leaves only complete files, and two processes can write at the same time.
+    an interruption leaves only complete files (and hidden ones, which are never read and can be deleted), and two
+    processes can write at the same time.
     """
 
     folder: Path
