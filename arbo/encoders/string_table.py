@@ -100,7 +100,7 @@ def words_of(names: Spans, *, signs: bool = True) -> tuple[StringTable, tuple[Id
 
     The words of name ``i`` have the numbers ``items[start[i]:start[i + 1]]``, each once. `normalize_name` changes the
     parts of a name between blanks independently, so it is called once for each distinct part. With ``signs``, a name
-    with signs has further words, see `arbo.text.signs`, which come last in the table.
+    with signs has further words, see `arbo.text.names`, which come last in the table.
 
     >>> words, (start, items) = words_of(Spans.of(["Wilson's Disease", "", "Diseases of Wilson"]))
     >>> words.spans.strings(), start.tolist(), items.tolist()

@@ -1,7 +1,7 @@
 """Normalised names, as encoders compare them, and the signs that tell some of them apart.
 
-Signs mean something in CD4+ and CD4-, C and C++, (+)- and (-)-limonene, 3 and 3'. `arbo.encoders.string_table` adds to a
-name with signs further forms of each of its words, marked by these signs, so that the cosine of two names that differ
+Signs mean something in CD4+ and CD4-, C and C++, (+)- and (-)-limonene, 3 and 3'. `arbo.encoders.string_table` adds to
+a name with signs further forms of each of its words, marked by these signs, so that the cosine of two names that differ
 in signs alone is below 0.45, and dissimilarities beyond the default thresholds.
 """
 
