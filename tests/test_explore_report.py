@@ -176,6 +176,14 @@ def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None
     assert cuts.values["mention"][-1] == cuts.values["entity"][-1] == float("inf")
 
 
+def test_a_list_has_one_mention_threshold_as_others_change_nothing() -> None:
+    cuts = cuts_of(arbo.Linker().discover(["Kelp Ltd", "Kelp", "KELP Inc", "Tern Optics", "Tren Optics"]))
+    assert isinstance(cuts, Cuts)
+    assert cuts.values["mention"] == [0.85]
+    for other in (0.0, 0.3, 2.0):
+        assert clusters_of(cuts.roots(cuts.at(0.35, other))) == clusters_of(cuts.roots(cuts.base))
+
+
 def test_average_linkage_has_its_own_cuts(sample: Sample) -> None:
     documents, kb = sample
     own = linker(kb, nil_linkage="average", nil_threshold=0.3)

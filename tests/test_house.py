@@ -29,7 +29,7 @@ BUDGETS = {
     "arbo/data": 3075,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 1740,  # 1,200; the names model takes 540, columns as evidence 415
     "arbo/encoders": 2850,  # 2,700
-    "arbo/explore": 810,  # 1,400 with serve; the page is one, what is left are services that are promised
+    "arbo/explore": 815,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3740,  # 3,300 before quotes, braces, comments, guesses that fail, words with tags, and graphs (480)
     "arbo/kb": 430,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1765,  # 1,400 with the linker
@@ -46,7 +46,7 @@ BUDGETS = {
     "eval": 3975,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 37_270, 31_440, 26_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 37_280, 31_450, 26_000
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
 waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""

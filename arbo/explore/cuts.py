@@ -81,11 +81,16 @@ class Cuts:
         return {kind: self._values(kind) for kind in ("entity", "mention")}
 
     def _values(self, kind: str) -> list[float]:
-        """Return at most `STEPS` values; none is where the search of the run is blind, beyond what it recorded."""
+        """Return at most `STEPS` values; none is where the search of the run is blind, beyond what it recorded.
+
+        The mention threshold does nothing where average linkage clusters all mentions.
+        """
+        linkage = self.run.manifest["config"].get("nil_linkage")
+        is_moot = kind == "mention" and linkage == "average" and not self.graph.n_entities and self.decisions is None
         is_entity, limit = self.graph.source < self.graph.n_entities, float(self.run.manifest["threshold"][kind])
         weight = self.graph.weight[is_entity if kind == "entity" else ~is_entity]
         within = self.run.manifest["search"].get("within") if kind == "mention" else None
-        if not len(weight):
+        if is_moot or not len(weight):
             return [limit]
         low, high = float(weight.min()), float(weight.max())
         grid = np.unique(np.round(np.linspace(low, high, STEPS - 1), 3))
