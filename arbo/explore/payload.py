@@ -73,7 +73,7 @@ class Payload:
             "k": manifest["config"]["k"],
             "choices": run.choices,
             "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
-            "offset": run.manifest["offset"],
+            "offset": manifest["offset"],
             "scores": _scores(run),
             "histogram": _histogram(run),
             "sizes": np.column_stack([size, count]).tolist(),

@@ -6,9 +6,10 @@ const REST = 120; // milliseconds
 
 export async function thresholdView(source, entity, mention) {
   const told = await source.overview();
-  const heading = h("h1", {}, "Thresholds");
-  if (told.no_cuts) return { title: "Thresholds", nodes: [heading, empty(told.no_cuts + " So no other threshold is shown.")] };
+  const heading = h("h1", {}, "Thresholds"), none = (why) => ({ title: "Thresholds", nodes: [heading, empty(why)] });
+  if (told.no_cuts) return none(told.no_cuts + " So no other threshold is shown.");
   const own = told.threshold, { cuts, at: cutAt } = await source.cuts();
+  if (cuts.entity.length < 2 && cuts.mention.length < 2) return none("No other threshold of this run is shown here.");
   const text = (value) => (value === null ? "none" : decimal(value));
   const place = (kind, word) => {
     const near = word === undefined || word === "none" ? own[kind] : Number(word);
