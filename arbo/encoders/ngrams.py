@@ -35,7 +35,7 @@ class Frequencies:
     word_count: Doubles = field(repr=False)
     gram_count: Doubles = field(repr=False)
 
-    def inverse(self, counts: Doubles) -> Doubles:
+    def inverse(self, counts: Doubles | float) -> Doubles:
         """Return the smoothed inverse document frequency ``log((1 + names) / (1 + count)) + 1``."""
         return np.asarray(np.log((1 + self.n_names) / (1 + counts)) + 1)
 
@@ -229,11 +229,11 @@ class NgramEncoder(Encoder):
         start, dimension = (array.astype(np.int32) for array in in_word)
         vectors = sp.csr_array((weight[np.minimum(place, 99)], dimension, start), shape)
         vectors.sum_duplicates()
+        rarity = known.gram_weight[vectors.indices]
         if self.most_names is not None:
-            held = np.pad(known.gram_count, (0, _UNSEEN))[vectors.indices]
-            most = np.maximum(np.minimum.reduceat(held, vectors.indptr[:-1]), self.most_names)
-            vectors.data[held > np.repeat(most, np.diff(vectors.indptr))] = 0
-        vectors.data *= known.gram_weight[vectors.indices]
+            least = np.minimum(np.maximum.reduceat(rarity, vectors.indptr[:-1]), known.inverse(self.most_names))
+            rarity[rarity < np.repeat(least, np.diff(vectors.indptr))] = 0
+        vectors.data *= rarity
         vectors.eliminate_zeros()
         length = np.sqrt(vectors.power(2).sum(axis=1))
         scale = np.sqrt(known.inverse(count) / np.where(length > 0, length, 1))
