@@ -17,7 +17,7 @@ from arbo.declared import declared
 
 if TYPE_CHECKING:
     from clustering import Decisions, Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
-    from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
+    from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges, sorted_unique
     from clustering.average import SAME
     from clustering.decisions import NEW, OUTSIDE, UNDECIDED
     from clustering.dense import spanning_tree

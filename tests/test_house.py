@@ -42,7 +42,7 @@ BUDGETS = {
     "arbo/spans": 1045,  # 1,100
     "arbo/text": 785,  # normalises many names in one pass; signs
     "arbo/training": 2470,  # 3,200
-    "clustering": 3990,  # 4,500
+    "clustering": 3995,  # 4,500
     "eval": 3975,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from arbo.data import KnowledgeBase
 from arbo.edges.facts import Facts, Names, hashed_words
-from arbo.engine import Bools, Floats, Ids, Neighbors, ranges
+from arbo.engine import Bools, Floats, Ids, Neighbors, ranges, sorted_unique
 
 _KINDS = ("class", "pronoun", "start", "before", "after", "capitals", "head_capital", "plural", "words")
 _EITHER = (*_KINDS, "in_sentence", "same_text", "same_head")
@@ -48,7 +48,7 @@ def mention_pairs(facts: Facts, groups: Ids, neighbors: Neighbors) -> tuple[Ids,
 
 def distinct(first: Ids, second: Ids, n: int) -> tuple[Ids, Ids]:
     """Return pairs of mentions without repetition, in ascending order; ``n`` is the number of mentions."""
-    key = np.unique(first * n + second)
+    key = sorted_unique(first * n + second)
     return key // max(n, 1), key % max(n, 1)
 
 

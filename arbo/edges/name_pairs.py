@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.arrow import codes_of
-from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel
+from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel, sorted_unique
 from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
 
 _EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
@@ -58,7 +58,7 @@ class NameTable(NamedTuple):
         flat = [token for some in of for token in some]
         tokens, token, begin = list(dict.fromkeys(flat)), codes_of(flat), np.cumsum([0, *map(len, of)])
         owner = np.repeat(np.arange(len(names)), np.diff(begin))
-        distinct = np.unique(owner * len(tokens) + token)
+        distinct = sorted_unique(owner * len(tokens) + token)
         holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
         kind = np.array([kind_of(one) for one in tokens], np.int8)
         rarity = np.log((len(names) + 1) / (holders + 0.5)).clip(0.05) / np.log(len(names) + 2)
@@ -112,7 +112,7 @@ class _Memory(NamedTuple):
 def _of_list(size: Ids, owner: Ids, kind: npt.NDArray[np.int8], n_tokens: int) -> list[float]:
     """Return the features of a list: of the sizes of its names, and of the owners and kinds of their tokens."""
     n = len(size)
-    shares = [len(np.unique(owner[kind == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
+    shares = [len(sorted_unique(owner[kind == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
     return [np.log(max(n, 1)), float((size == 1).mean()), *shares, float(size.mean()), n / max(n_tokens, 1)]
 
 
