@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -349,14 +350,15 @@ class Linker:
                 decided = constraints_on(edited.lines, weighed.inputs, self.kb, **how)
                 decisions = decided.decisions
             graph = weighed.graph(config.k, decisions, len(decided.several) if decided else 0)
-            clusters = partition(
-                graph,
-                method=config.method,
-                threshold=config.limits(weighed.threshold),
-                nil_linkage=config.nil_linkage,
-                nil_threshold=config.nil_limit(weighed.threshold),
-                decisions=decisions,
+            how = {"threshold": config.limits(weighed.threshold), "nil_threshold": config.nil_limit(weighed.threshold)}
+            clustered: Callable[..., Any] = partial(
+                partition, method=config.method, nil_linkage=config.nil_linkage, **how
             )
+            clusters = clustered(graph, decisions=decisions)
+            if decided is not None and config.spread != "graph":
+                before = clustered(weighed.graph(config.k)).entity
+                decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
+                decisions = decided.decisions
             others = edited.arrays()
             if weighed is not nearest or decisions is not None:
                 others |= graph_arrays(graph, decisions)

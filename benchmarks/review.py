@@ -10,6 +10,9 @@ margin between the two nearest entities. Each asks a name once. `spread` is that
 with a knowledge base no thresholds, and the accuracy of mentions whose entity is there. ECB+ (entities, test part, no
 topics) has the threshold that is chosen on its development part by ARI; its scores are ARI and B-cubed.
 
+**broken**: links that were right and that right answers made wrong, with the defaults but for ``spread``, in the order
+of `arbo review`; decisions are right if they are the gold entity, or NIL where the knowledge base lacks it.
+
 **seconds**: to load and order a run of BC5CDR diseases for `arbo review`, and a mention from key to key, without the
 person.
 
@@ -41,6 +44,7 @@ CORPORA = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON", "GSC+", "ECB+")
 WAYS = (
     ("queue, tuned", "graph"),
     ("queue", "graph"),
+    ("queue", "unlinked"),
     ("queue", "same-name"),
     ("queue", "none"),
     ("margin", "same-name"),
@@ -133,6 +137,32 @@ def reviewed(cell: Cell, name: str) -> dict[str, float]:
     return {column: fmean(values) for column, values in found.items()}
 
 
+def broken() -> Iterator[Cell]:
+    """Count the right links that right answers break; each row is a part of a corpus and a way of spreading."""
+    for corpus, part in itertools.product(CORPORA[:2], ("dev", "test")):
+        job = JOBS[corpus]
+        documents = job.documents(getattr(job, part))
+        for spread in ("same-name", "unlinked", "graph"):
+            config = arbo.LinkerConfig.from_dict({"spread": spread})
+            linker = arbo.Linker(job.knowledge_base(), config=config)
+            run, shown, lines = linker.link(documents), set[str](), list[dict[str, Any]]()
+            before = right(run)
+            row: Cell = {"corpus": corpus, "part": part, "spread": spread, "right 0": float(before.mean())}
+            for asked in (25, 100):
+                for at in itertools.islice(Queue.of(run, shown).rows.tolist(), asked - len(shown)):
+                    shown.add(run.mention_table["mention_id"][at].as_py())
+                    lines += [told] if (told := answer(run, at)) else []
+                now = right(run := linker.link(documents, lines))
+                row |= {f"right {asked}": float(now.mean()), f"broken {asked}": int((before & ~now).sum())}
+            yield row
+
+
+def right(run: arbo.Result) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return whether the decision on each mention is the gold entity, or NIL if the knowledge base lacks it."""
+    decided = zip(run.link_table["entity_id"].to_pylist(), run.mention_table["gold_entities"].to_pylist(), strict=True)
+    return np.array([entity in known if known else entity is None for entity, known in decided])
+
+
 def seconds() -> dict[str, float]:
     """Time a scripted review of 50 mentions."""
     linker, documents = start("BC5CDR disease", "n-grams")
@@ -172,7 +202,7 @@ def main() -> None:
         if isinstance(value, float)
     }
     rows = [{name: value for name, value in cell.items() if name not in kept} for cell in cells]
-    parts: dict[str, list[Cell]] = {"with a knowledge base": [], "without one": []}
+    parts: dict[str, list[Cell]] = {"with a knowledge base": [], "without one": [], "broken": list(broken())}
     for row in rows:
         parts["without one" if row["corpus"] == "ECB+" else "with a knowledge base"].append(row)
     record("review", figures | seconds(), parts, cells=cells)

@@ -51,8 +51,9 @@ def ranges(begin: Ids, count: Ids) -> Ids:
 
 def sorted_unique(numbers: Ids) -> Ids:
     """Return the different numbers in ascending order; `np.unique` hashes integers, which takes seven times as long."""
-    ascending = np.sort(numbers)
-    return ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0]
+    ascending: Ids = np.sort(numbers)
+    different: Ids = ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0]
+    return different
 
 
 def pairs_of(owner: Ids, things: Ids) -> tuple[Ids, Ids]:

@@ -71,7 +71,8 @@ def test_each_kind_is_obeyed(method: str) -> None:
     assert result.link_of("a-0").bottleneck is None
 
 
-def test_spread_says_what_follows() -> None:
+@pytest.mark.parametrize("spread", ["unlinked", "graph"])
+def test_spread_says_what_follows(spread: str) -> None:
     fix = {"mention": "a-0", "entity": "E2"}
     assert entities(link(fix, spread="none"))["b-0"] == "E1"
     twin = link(fix, spread="same-name")
@@ -80,13 +81,24 @@ def test_spread_says_what_follows() -> None:
     once, never = ("corrections", "obeyed", "mentions", "same_name"), ("replaced", "waiting", "conflict", "graph")
     assert twin.manifest["corrections"] == dict.fromkeys(once, 1) | dict.fromkeys(never, 0)
     fix = {"mention": "a-2", "entity": "E3"}
-    far = link(fix, spread="graph", entity_threshold=0.1, mention_threshold=0.6, k=8)
+    far = link(fix, spread=spread, entity_threshold=0.1, mention_threshold=0.6, k=8)
     assert entities(far)["b-2"] == entities(far)["c-0"] == "E3"
     assert far.link_of("c-0").follows == "a-2"
     assert "which is corrected" in str(far.explain("c-0"))
     assert '{"mention": "a-2", "entity": "E3"}' in str(far.explain("c-0"))
     near = link(fix, spread="none", entity_threshold=0.1, mention_threshold=0.6, k=8)
     assert entities(near)["c-0"] is None
+
+
+def test_the_graph_alone_takes_no_link_by_default() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "inherited breast cancer of the young"), arbo.Entity("E2", "fever")])
+    docs = [document("a", "breast cancer", "inherited breast cancer")]
+    how = {"docs": docs, "entity_threshold": 0.9, "mention_threshold": 0.6}
+    fix = {"mention": "a-0", "entity": "E2"}
+    after = link(fix, kb=kb, **how)
+    assert entities(after) == {"a-0": "E2", "a-1": "E1"}
+    assert "keeps its entity" in str(after.explain("a-1"))
+    assert entities(link(fix, kb=kb, spread="graph", **how)) == {"a-0": "E2", "a-1": "E2"}
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -267,9 +279,13 @@ LINES = st.one_of(
 )
 
 
+def mentions_of(record: dict[str, Any]) -> list[str]:
+    return [record["mention"]] if "mention" in record else record.get("same") or record["different"]
+
+
 @given(
     st.lists(LINES, max_size=7),
-    st.sampled_from(["none", "same-name", "graph"]),
+    st.sampled_from(["none", "same-name", "unlinked", "graph"]),
     st.sampled_from(["arborescence", "minimax", "undirected", "independent"]),
     st.booleans(),
     st.randoms(use_true_random=False),
@@ -306,6 +322,11 @@ def test_none_is_lost_or_overruled_and_the_order_of_lines_does_not_matter(
             assert len({cluster[one] for one in record["same"] if one in cluster}) == 1
         else:
             assert len({cluster[one] for one in record["different"]}) == 2
+    named = {id_ for row in result.corrections if row["status"] == "obeyed" for id_ in mentions_of(row["record"])}
+    if spread != "graph":
+        for one in link(**config).links:
+            if one.entity is not None and one.mention.id not in named:
+                assert one.entity == found[one.mention.id] or result.link_of(one.mention.id).follows is not None
     other = records[:]
     random.shuffle(other)
     shuffled = link(*other, **config)

@@ -4,12 +4,16 @@ How far a correction spreads is a setting (`LinkerConfig.spread`). ``none``: no 
 edges out of it are left out. ``same-name``: besides, an uncorrected mention of the same compared name, type and domain
 gets the same root (the entity, new entity, or none of the knowledge base), unless corrections of that name disagree, or
 it is no name: "she" and "the company" mean others elsewhere. ``graph``: mentions of the same name get the same root,
-and the edges of the graph do the rest. Nothing that a person decided is overruled by what spreads from others.
+and the edges of the graph do the rest. ``unlinked``: the same, but up to here, mentions that nobody decided on keep the
+entity that they have without corrections: only those without one follow along the graph. Nothing that a person decided
+is overruled by what spreads from others.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -63,6 +67,24 @@ class Constraints:
         cut = (followed >= 0) & (together[followed] != together) & ~(outside[followed] & (clusters.entity < 0))
         return np.where(cut, -1, followed)
 
+    def sparing(
+        self, before: Ids, clusters: Partition, clustered: Callable[..., Partition]
+    ) -> tuple[Constraints, Partition]:
+        """Return constraints and a partition in which mentions that nobody decided on keep their entity.
+
+        ``before`` is the entity of each mention without corrections, (mentions,), -1 for none; ``clusters`` is the
+        partition by these constraints, and ``clustered`` makes that of other ``decisions``.
+        """
+        constraints = self
+        while True:
+            of = constraints.decisions
+            loses = (before >= 0) & (clusters.entity != before) & (of.root == UNDECIDED) & ~self.corrected
+            if not loses.any():
+                return constraints, clusters
+            root = np.where(loses, before, of.root)
+            of = of._replace(root=root, passed_on=of.passed_on | loses, alone=of.alone | loses)
+            constraints, clusters = replace(constraints, decisions=of), clustered(decisions=of)
+
     def counts(self, follows: Ids) -> dict[str, int]:
         """Count the corrections by status, and the mentions that are corrected or follow."""
         states = [line.status for line in self.lines]
@@ -99,7 +121,7 @@ def constraints_on(
     corrected = np.zeros(len(inputs), np.bool_)
     named = (mention for line in lines if line.status == "obeyed" for mention in line.mentions)
     corrected[[there[mention] for mention in named if mention in there]] = True
-    stays = (roots != UNDECIDED) & ((spread != "graph") | (roots >= len(kb or ())))
+    stays = (roots != UNDECIDED) & ((spread in ("none", "same-name")) | (roots >= len(kb or ())))
     decisions = Decisions(roots, namesake >= 0, stays, *_pairs(agreed, there))
     return Constraints(lines, decisions, names, several, corrected, namesake)
 

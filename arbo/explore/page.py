@@ -178,7 +178,7 @@ class Page:
         partition tells.
         """
         run, names = self._review.run, self._review.names
-        row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread", "graph")
+        row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread")
         rows = np.flatnonzero(names == names[row]) if spread != "none" else np.array([row])
         gone = {link.mention.id, *self._review.decided}
         others = [id_ for id_ in run.mention_table["mention_id"].take(rows).to_pylist() if id_ not in gone]

@@ -13,7 +13,7 @@ from arbo.linking.confidence import Confidence
 from arbo.retrieval.groups import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
-Spread = Literal["none", "same-name", "graph"]
+Spread = Literal["none", "same-name", "unlinked", "graph"]
 """How far a correction spreads; see `arbo.corrections.constraints`."""
 Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; None for no limit, and ``"default"`` for the threshold of the model that weighs the
@@ -67,9 +67,10 @@ class LinkerConfig(Settings):
     `discover` fits n-grams to all names, and a correction ``same`` joins documents. All documents are still searched
     together, which is much faster than a call for each. A correction of a mention then spreads to no other document,
     and ``map_types`` may map types that no mention has."""
-    spread: Spread = "graph"
+    spread: Spread = "unlinked"
     """How far a correction spreads: to no other mention (``none``); to mentions of the same name, type and domain
-    (``same-name``); or also along the edges of the graph (``graph``). See `arbo.corrections.constraints`."""
+    (``same-name``); along the edges of the graph to mentions without an entity too (``unlinked``), or to all
+    (``graph``). See `arbo.corrections.constraints`."""
     treat_as: Reading = "auto"
     """How `discover` clusters names by n-grams: as a ``list`` of names without a context, in which equal names are one,
     the names model weighs pairs, and clusters are merged by the average of all pairs; or as the names of a ``text``, by

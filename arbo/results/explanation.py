@@ -136,6 +136,8 @@ def _decided(result: Run, link: Link) -> list[str]:
         lines.append(f"    {how} {_called(other)} ({link.follows}), which is corrected")
     if result.correction_table is None:
         return lines
+    if link.entity is not None and link.step is None and not link.corrected and link.follows is None:
+        lines.append("    keeps its entity: only the graph, and nobody, would take it by what is corrected")
     about = {link.mention.id, link.follows} if link.follows else {link.mention.id}
     for row in result.correction_table.to_pylist():
         record = json.loads(row["record"])
