@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, Weights
+from .arrays import Bools, Edges, Ids, Weights, concatenated
 from .graph import Graph
 from .kernels import in_parallel, kernel
 
@@ -38,6 +38,12 @@ def no_entity_edges(graph: Graph) -> EntityEdges:
     return EntityEdges(
         np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
     )
+
+
+def with_entity_edges(edges: Edges, entity_edges: EntityEdges) -> Edges:
+    """Return the edges between mentions and, after them, the entity edges."""
+    linked = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
+    return concatenated([edges, Edges(entity_edges.entity[linked], linked, entity_edges.weight[linked])])
 
 
 @kernel
@@ -119,8 +125,8 @@ def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
     return Forest(np.arange(n_mentions, dtype=ids.dtype), np.full(n_mentions, np.nan, weights.dtype))
 
 
-def hang_on_entities(entity_edges: EntityEdges, hangs: Bools) -> Forest:
-    """Return the forest in which the parent of each mention that ``hangs`` on its nearest entity is this entity."""
+def hang_on_entities(entity_edges: EntityEdges, hangs: Bools | Ids) -> Forest:
+    """Return the forest in which the mentions in ``hangs``, a mask or indices, are below their nearest entity."""
     forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
     forest.parent[hangs], forest.weight[hangs] = entity_edges.entity[hangs], entity_edges.weight[hangs]
     return forest

@@ -1,21 +1,23 @@
 """Single linkage: constrained by entities (`undirected_forest`), as a merge tree of the mentions, and its `bridges`.
 
-The first two are read from a minimum spanning forest (`clustering.spanning`), in which all entities are one node.
-Joining along edges from the lightest to the heaviest gives the same components, since no component is joined to that
-node twice.
+The first two are read from a minimum spanning forest, in which all entities are one node. Mentions are joined along the
+edges from the lightest to the heaviest (Kruskal 1956). The lightest edges, about two for each mention, are sorted
+first. They join most of what will be joined, so that most of the other edges are inside a component and need not be
+sorted (filter-Kruskal, Osipov, Sanders and Singler 2009).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, Weights, id_dtype
-from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges
+from .arrays import Bools, Edges, Ids, Weights, concatenated, id_dtype
+from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges, with_entity_edges
 from .graph import Graph
 from .kernels import kernel
-from .ordering import by_weight
-from .spanning import spanning_forest
-from .union_find import find, join, singletons, top
+from .ordering import by_weight, pivot
+from .union_find import find, join, roots, singletons, top
+
+_LIGHT = 2
 
 
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
@@ -24,12 +26,51 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     Given the edges that can matter, from the smaller mention to the larger, return the parents of the linked mentions,
     and the joining edges of the components without an entity.
     """
-    places, is_linked, hangs = spanning_forest(entity_edges, edges)
-    joining = edges.take(places)
-    forest = hang_on_entities(entity_edges, hangs)
+    joining, is_linked = spanning_forest(entity_edges, edges)
+    hangs = joining.source < 0
+    forest = hang_on_entities(entity_edges, joining.target[hangs])
+    joining = joining.take(~hangs)
     _orient(joining, is_linked, forest)
-    nil = ~is_linked[joining.target]
-    return forest, joining.take(nil)
+    return forest, joining.take(~is_linked[joining.target])
+
+
+def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Bools]:
+    """Return the edges of the spanning forest by (weight, source, target), and whether it links each mention.
+
+    The edges are those between mentions, from the smaller to the larger, and the lightest entity edges of the mentions.
+    The forest links a mention if it connects it to an entity; (mentions,).
+    """
+    n = len(entity_edges.entity)
+    edges = with_entity_edges(edges, entity_edges)
+    sets, joining = singletons(n + 1, edges.source), []  # the last set is that of all entities
+    heaviest = pivot(edges.weight, _LIGHT * n)
+    if heaviest < np.inf:
+        is_light = edges.weight <= heaviest
+        joining.append(_joined(edges.take(is_light), sets))
+        component = roots(sets)
+        across = component[np.maximum(edges.source, -1)] != component[edges.target]
+        edges = edges.take(~is_light & across)
+    joining.append(_joined(edges, sets))
+    component = roots(sets)
+    return concatenated(joining), component[:n] == component[n]
+
+
+def _joined(edges: Edges, sets: Ids) -> Edges:
+    """Join sets by the edges, and return those that join two, ordered by (weight, source, target)."""
+    ordered = by_weight(edges)
+    return ordered.take(_join_all(ordered.source, ordered.target, sets))
+
+
+@kernel
+def _join_all(source: Ids, target: Ids, sets: Ids) -> Bools:
+    """Join sets in the order of the edges, and return which edges join two."""
+    joins = np.zeros(len(source), np.bool_)
+    for i in range(len(source)):
+        a, b = find(sets, source[i] if source[i] >= 0 else len(sets) - 1), find(sets, target[i])
+        if a != b:
+            joins[i] = True
+            join(sets, a, b)
+    return joins
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -72,7 +113,7 @@ def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
     edges = surviving_edges(graph, none.weight, np.inf, directed=False)
-    joining = by_weight(edges.take(spanning_forest(none, edges).joining))
+    joining, _ = spanning_forest(none, edges)
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 

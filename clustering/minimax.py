@@ -18,8 +18,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, concatenated
-from .forest import EntityEdges, Forest, unreached
+from .arrays import Bools, Edges, Ids
+from .forest import EntityEdges, Forest, unreached, with_entity_edges
 from .kernels import kernel
 from .ordering import by_weight, pivot
 
@@ -32,8 +32,7 @@ def minimax_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     """Return the forest of minimax paths over the entity edges and the edges between mentions that can matter."""
     n_mentions = len(entity_edges.entity)
     forest, reached = unreached(n_mentions, edges.source, edges.weight), np.zeros(n_mentions, np.bool_)
-    linked = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
-    edges = concatenated([edges, Edges(entity_edges.entity[linked], linked, entity_edges.weight[linked])])
+    edges = with_entity_edges(edges, entity_edges)
     entrances = np.flatnonzero(edges.source < 0)
     if len(entrances) == 0:
         return forest
