@@ -17,10 +17,10 @@ The entities are sorted by their addresses; relative ones stay as they are. Noth
 
 import logging
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -32,22 +32,10 @@ from arbo.formats.ontologies import Obsolete, is_true, read_entities as read_ont
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
 
-_SKOS = "http://www.w3.org/2004/02/skos/core#"
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-_OWL = "http://www.w3.org/2002/07/owl#"
-_TYPE, _VALUE, _DEPRECATED, _BROADER = f"{_RDF}type", f"{_RDF}value", f"{_OWL}deprecated", f"{_SKOS}broader"
-_CONCEPT, _DEFINITION, _PREFERRED = f"{_SKOS}Concept", f"{_SKOS}definition", f"{_SKOS}prefLabel"
-_SUBCLASS_OF = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 _OTHER_KINDS = ("Property", "#Ontology")
+_LABELS = ("prefLabel", "altLabel", "hiddenLabel")
 _BASE = "http://relative.invalid/"
 """Where relative addresses lead while a file is parsed."""
-_REPLACED_BY = "http://purl.org/dc/terms/isReplacedBy"
-_LABELS = ("prefLabel", "altLabel", "hiddenLabel")
-_KEPT = {f"{_SKOS}{name}" for name in (*_LABELS, "definition", "notation", "broader", "exactMatch")}
-_KEPT |= {_TYPE, _VALUE, _DEPRECATED, _REPLACED_BY, _SUBCLASS_OF}
-
-Facts = defaultdict[str, list[Any]]
-"""The objects of each property of a subject, literals or addresses, in no particular order."""
 
 
 def read_entities(path: Paths, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
@@ -64,39 +52,13 @@ def read_entities(path: Paths, *, language: str | None = None, on_error: OnError
 
 
 def _subjects(file: Path, records: Records[Entity]) -> Iterator[Piece]:
-    facts, short = _facts(file, records)
-    classes = {_CONCEPT, *(iri for iri, fact in facts.items() if _CONCEPT in fact[_SUBCLASS_OF])}
-    if not any(kind in classes for fact in facts.values() for kind in fact[_TYPE]):
-        classes = set()
-    return (Piece((iri, facts, short, classes), file) for iri in sorted(facts))
+    from rdflib import RDF, RDFS, SKOS, BNode
 
-
-def _facts(file: Path, records: Records[Entity]) -> tuple[dict[str, Facts], Callable[[str], str]]:
-    """Return what the file says about each subject, and a function that shortens addresses by the file's prefixes."""
-    from rdflib import BNode, Graph, Literal
-
-    text = re.sub(r"\A\s*<\?xml[^>]*>", "", read_text(file, limited=True))  # it is no longer in another encoding
-    check_entities(text, file)
-    graph = Graph(bind_namespaces="none")
-    try:
-        is_xml = re.match(r"\s*<([!?]|(\w+:)?RDF[\s>])", text)
-        with _as_written():
-            graph.parse(data=text, format="xml" if is_xml else "turtle", publicID=_BASE)
-    except Exception as error:  # rdflib and its parsers raise errors of any kind
-        line = error.lines + 1 if hasattr(error, "lines") else getattr(error, "getLineNumber", lambda: None)()
-        said = re.search(r"Bad syntax \(([^)]*)\)", str(error))
-        reason = (said and said[1]) or type(error).__name__
-        raise DataError(f"not RDF ({reason:.100}); correct the file", file=str(file), line=line) from None
-    facts: defaultdict[str, Facts] = defaultdict(lambda: defaultdict(list))
-    for subject, name, value in graph:
-        # A node without an address holds the text of a definition, and nothing else that is kept.
-        allowed = _VALUE if isinstance(subject, BNode) else _DEFINITION if isinstance(value, BNode) else str(name)
-        if str(name) in _KEPT and str(name) == allowed:
-            object_ = value if isinstance(value, Literal) else str(value).removeprefix(_BASE)
-            facts[str(subject).removeprefix(_BASE)][str(name)].append(object_)
-        elif str(value) == _CONCEPT and isinstance(subject, BNode):
-            records.notes["concepts without an address left out"] += 1
-    begins = ((str(iri).removeprefix(_BASE), name) for name, iri in graph.namespaces() if name)
+    graph = _graph(file)
+    classes = {SKOS.Concept, *graph.subjects(RDFS.subClassOf, SKOS.Concept)}
+    is_blank = [isinstance(one, BNode) for kind in classes for one in graph.subjects(RDF.type, kind)]
+    records.notes["concepts without an address left out"] += sum(is_blank)
+    begins = ((_written(iri), name) for name, iri in graph.namespaces() if name)
     prefixes = sorted(filter(itemgetter(0), begins), key=lambda one: -len(one[0]))
 
     def short(iri: str) -> str:
@@ -104,7 +66,32 @@ def _facts(file: Path, records: Records[Entity]) -> tuple[dict[str, Facts], Call
         name, rest = next(rests, ("", ""))
         return f"{name}:{rest}" if re.fullmatch(r"[^/#\s]+", rest) else short_id(iri)
 
-    return facts, short
+    content = graph, short, set[str]() if all(is_blank) else {*map(_written, classes)}
+    subjects = {one for one in graph.subjects() if not isinstance(one, BNode)}
+    return (Piece((one, *content), file) for one in sorted(subjects, key=_written))
+
+
+def _graph(file: Path) -> Any:
+    """Return the graph of rdflib in a file; raise DataError if it is malformed."""
+    from rdflib import Graph
+
+    text = re.sub(r"\A\s*<\?xml[^>]*>", "", read_text(file, limited=True))  # it is no longer in another encoding
+    check_entities(text, file)
+    graph = Graph(bind_namespaces="none")
+    try:
+        is_xml = re.match(r"\s*<([!?]|(\w+:)?RDF[\s>])", text)
+        with _as_written():
+            return graph.parse(data=text, format="xml" if is_xml else "turtle", publicID=_BASE)
+    except Exception as error:  # rdflib and its parsers raise errors of any kind
+        line = error.lines + 1 if hasattr(error, "lines") else getattr(error, "getLineNumber", lambda: None)()
+        said = re.search(r"Bad syntax \(([^)]*)\)", str(error))
+        reason = (said and said[1]) or type(error).__name__
+        raise DataError(f"not RDF ({reason:.100}); correct the file", file=str(file), line=line) from None
+
+
+def _written(node: Any) -> str:
+    """Return a literal or an address as it is written."""
+    return str(node).removeprefix(_BASE)
 
 
 @contextmanager
@@ -123,57 +110,56 @@ def _as_written() -> Iterator[None]:
 
 def _entity(piece: Piece, records: Records[Entity], language: str | None) -> Entity | Obsolete | None:
     """Return the entity of a subject, if it is a concept with a name in the language."""
-    from rdflib import Literal
+    from rdflib import DCTERMS, OWL, RDF, SKOS, BNode
 
-    iri, facts, short, classes = piece.content
-    concept, notes = facts[iri], records.notes
-    kinds = set(concept[_TYPE])
+    (node, graph, short, classes), notes = piece.content, records.notes
+
+    def values(name: Any) -> list[Any]:
+        return [value for value in graph.objects(node, name) if not isinstance(value, BNode)]
+
+    def ids(name: Any, shortened: Callable[[str], str] = short) -> tuple[str, ...]:
+        return tuple(sorted({shortened(_written(value)) for value in values(name)}))
+
+    def texts(name: Any) -> list[str]:
+        given = ((one, isinstance(one, BNode) or (one, None, None) in graph) for one in graph.objects(node, name))
+        texts = (graph.objects(one, RDF.value) if has_value else [one] for one, has_value in given)
+        return _chosen(chain.from_iterable(texts), language)
+
+    kinds = {*map(_written, values(RDF.type))}
     if kinds.isdisjoint(classes):
-        if not concept[_PREFERRED]:
+        if not values(SKOS.prefLabel):
             return None
-        if (kinds and classes) or any(kind.startswith(_SKOS) or kind.endswith(_OTHER_KINDS) for kind in kinds):
+        if (kinds and classes) or any(kind.startswith(str(SKOS)) or kind.endswith(_OTHER_KINDS) for kind in kinds):
             notes["items with a label that are not concepts left out"] += 1
             return None
-
-    def ids(name: str) -> tuple[str, ...]:
-        return tuple(sorted({short(str(value)) for value in concept[name]}))
-
-    def texts(name: str) -> list[str]:
-        values = (
-            one
-            for value in concept[f"{_SKOS}{name}"]
-            for one in ([value] if isinstance(value, Literal) else facts.get(str(value), {_VALUE: [value]})[_VALUE])
-        )
-        return _chosen(values, language)
-
+    iri = _written(node)
     term_id = short_id(iri)
-    others = tuple(dict.fromkeys(id_ for id_ in (*ids(f"{_SKOS}notation"), short(iri)) if id_ != term_id))
-    labels = [*dict.fromkeys(label for name in _LABELS for label in texts(name))]
-    if any(map(is_true, concept[_DEPRECATED])):
-        return Obsolete((term_id, *others), tuple(short_id(str(value)) for value in concept[_REPLACED_BY]))
+    others = tuple(dict.fromkeys(id_ for id_ in (*ids(SKOS.notation), short(iri)) if id_ != term_id))
+    labels = [*dict.fromkeys(label for name in _LABELS for label in texts(SKOS[name]))]
+    if any(map(is_true, values(OWL.deprecated))):
+        return Obsolete((term_id, *others), ids(DCTERMS.isReplacedBy, short_id))
     if not labels:
         notes[f"concepts without a name {f'in {language} ' if language else ''}left out"] += 1
-    else:
-        broader = sorted(short_id(str(value)) for value in concept[_BROADER])
-        return Entity(
-            id=term_id,
-            name=labels[0],
-            aliases=tuple(labels[1:]),
-            definition=next(iter(texts("definition")), None),
-            types=tuple(sorted(short(kind) for kind in kinds if not kind.startswith((_SKOS, _OWL)))),
-            alternative_ids=others,
-            xrefs=ids(f"{_SKOS}exactMatch"),
-            metadata={"broader": broader} if broader else {},
-        )
-    return None
+        return None
+    broader = [*ids(SKOS.broader, short_id)]
+    return Entity(
+        id=term_id,
+        name=labels[0],
+        aliases=tuple(labels[1:]),
+        definition=next(iter(texts(SKOS.definition)), None),
+        types=tuple(sorted(short(kind) for kind in kinds if not kind.startswith((str(SKOS), str(OWL))))),
+        alternative_ids=others,
+        xrefs=ids(SKOS.exactMatch),
+        metadata={"broader": broader} if broader else {},
+    )
 
 
 def _chosen(values: Iterable[Any], language: str | None) -> list[str]:
-    """Return the texts of literals, those in the wanted language first; see `read_entities`."""
+    """Return the texts of literals and addresses, those in the wanted language first; see `read_entities`."""
     preferred, ranked = (language or "en").lower(), []
     for value in values:
-        tag = (getattr(value, "language", None) or "").lower()
+        tag, text = (getattr(value, "language", None) or "").lower(), _written(value)
         rank = 0 if tag == preferred else 1 if tag.startswith(f"{preferred}-") else 2 if not tag else 3
-        if str(value).strip() and (language is None or rank < 3):
-            ranked.append((rank, tag, str(value)))
+        if text.strip() and (language is None or rank < 3):
+            ranked.append((rank, tag, text))
     return [text for *_, text in sorted(ranked)]
