@@ -289,26 +289,11 @@ def numbered(mentions: pa.Table) -> Ints:
     for place in range(length.max(initial=0)):
         there = flat[np.minimum(start + place, len(flat) - 1)]
         keys += list(np.where(place < length[:, None], there, -1).T)
-    if len(first := _documents_in_order(keys)) == len(rank):
-        by = np.argsort(keys[0][first])
-        size = np.diff(first, append=len(keys[0]))[by]
-        in_order: Ints = np.arange(len(keys[0])) + np.repeat(first[by] - np.cumsum(size) + size, size)
-        return in_order
     order: Ints = np.lexsort(keys[::-1])
     if np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys]).any():  # two in the same place
         keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
         order = np.lexsort(keys[::-1])
     return order
-
-
-def _documents_in_order(keys: Sequence[npt.NDArray[Any]]) -> Ints:
-    """Return the first row of each stretch of one document; none if any stretch is not in the order of its spans."""
-    same = keys[0][1:] == keys[0][:-1]
-    follows, first = ~same, np.flatnonzero(np.append(True, ~same))
-    for key in keys[1:]:
-        follows |= same & (key[1:] > key[:-1])
-        same &= key[1:] == key[:-1]
-    return first if follows.all() else first[:0]
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:
