@@ -88,17 +88,6 @@ KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
     "tsv": r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",
 }
 """The formats of knowledge bases; for the patterns see `DOCUMENT_FORMATS`."""
-_RESEMBLE: Mapping[str, str] = {
-    "conll": r"\A.*conll.*\n",
-    "skos": r"\A.*\n\s*<",
-    "jsonl": r"\A.*\n\s*[\[{]",
-    "bioc": r"\A.*\n\s*[\[{<]",
-    "medic": r"\A.*\n.*\|",
-    "tsv": r"\A.*\n.*\t",
-    "csv": r"\A.*\n.*[,;]",
-    "text": r"",
-}
-"""Weaker patterns, for errors alone."""
 WRITERS: tuple[str, ...] = get_args(ExportFormat)
 _MODULES = {"clusters": "jsonl", "csv": "table", "ecbplus-events": "ecbplus", "parquet": "table", "tsv": "table"}
 """The modules of formats, if they do not have the names of these."""
@@ -221,12 +210,6 @@ def read_knowledge_base(
     return kb
 
 
-def _resembling(sample: str, formats: Mapping[str, str]) -> list[str]:
-    """Return two or more formats that a sample resembles, the likeliest first."""
-    like = [name for name, looks in _RESEMBLE.items() if re.search(looks, sample, re.M)]
-    return [name for name in dict.fromkeys((*like, "jsonl", "csv")) if name in formats]
-
-
 def _opened(
     path: Inputs, name: str | None, what: _Items, announce_format: Callable[[str], object]
 ) -> tuple[str, Callable[..., Any], dict[str, int]]:
@@ -236,8 +219,8 @@ def _opened(
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     paths, advice = [Path(one) for one in expanded(path)], ""
     if name is None:
-        name, other = _guessed(paths, formats, announce_format)
-        advice = f"the format was guessed as {name}, or else {other}; give it (--format, --kb-format) if it is another"
+        name = _guessed(paths, formats, announce_format)
+        advice = f"the format was guessed as {name}; give it (--format, --kb-format) if it is another"
     read, suffixes = _reader(name.lower(), what)
     return name.lower(), partial(_whole, read, paths, what, name.lower(), advice), _left_out(paths, suffixes)
 
@@ -285,10 +268,8 @@ def expanded(path: Inputs) -> list[PathLike]:
     return paths
 
 
-def _guessed(
-    paths: list[Path], formats: Mapping[str, str], announce_format: Callable[[str], object]
-) -> tuple[str, str]:
-    """Return the first format whose pattern fits one of the first 20 files, announce it, and return the next likely.
+def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Callable[[str], object]) -> str:
+    """Return and announce the first format whose pattern fits one of the first 20 files.
 
     Of the formats whose files often lie beside other files, choose that of most files.
     """
@@ -296,11 +277,9 @@ def _guessed(
     shown = list(islice((file for file in chain.from_iterable(inside) if not file.name.startswith(".")), 20))
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     like: defaultdict[str, list[str]] = defaultdict(list)
-    second: dict[str, str] = {}
     for file, sample in zip(shown, samples, strict=True):
-        if fitting := [name for name, looks in formats.items() if re.search(looks, sample, re.M)]:
-            like[fitting[0]].append(file.name)
-            second[fitting[0]] = next(name for name in (*fitting, *_resembling(sample, formats)) if name != fitting[0])
+        if fitting := next((name for name, looks in formats.items() if re.search(looks, sample, re.M)), None):
+            like[fitting].append(file.name)
     special = [name for name in formats if name in like.keys() - _BESIDE_OTHERS]
     if names := special[:1] or sorted(like, key=lambda name: -len(like[name])):
         chosen, *others = names
@@ -310,10 +289,8 @@ def _guessed(
             raise DataError(f"{problem}; {advice}", file=str(paths[0]))
         most = f", like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else ""
         announce_format(f"{chosen}{most}")
-        return chosen, second[chosen]
-    likely = " or ".join(_resembling("".join(samples[:1]), formats)[:2])
+        return chosen
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
-    problem = f"{problem}, perhaps {likely}"
     if paths[0].is_dir():
         advice = "name files, or a pattern such as 'folder/*/*.txt' in quotes"
         problem = f"the folder has no file of a known format; {advice}"
