@@ -151,8 +151,6 @@ def text_of(spans: Sequence[Span], text: str) -> str:
     >>> text_of(((0, 4), (15, 21)), "left and right kidney")
     'left kidney'
     """
-    if len(spans) == 1:
-        return text[slice(*spans[0])]
     return " ".join([text[start:end] for start, end in spans])
 
 

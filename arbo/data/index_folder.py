@@ -48,7 +48,13 @@ class IndexFolder(NamedTuple):
         """
         names = (Path(name) for name in self.manifest["files"])
         paths = (self.folder / name for name in names if name.parent.name == folder and name.suffix == ".npy")
-        return {file.stem: _mapped(file) for file in paths}
+        arrays = {}
+        for file in paths:
+            try:
+                arrays[file.stem] = files.map_array(file)
+            except Exception as error:  # a damaged header lets any error of its parsers through
+                raise DataError(f"the array cannot be read ({error}); {ADVICE}", file=str(file)) from None
+        return arrays
 
     def check(self) -> None:
         """Read all files; raise DataError if one is missing or was changed."""
@@ -90,10 +96,3 @@ def write_index(
 def check_index_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier index."""
     files.check_replaceable(target, "folder of an arbo index", MANIFEST, [FORMAT.name])
-
-
-def _mapped(file: Path) -> npt.NDArray[Any]:
-    try:
-        return files.map_array(file)
-    except Exception as error:  # a damaged header lets any error of its parsers through
-        raise DataError(f"the array cannot be read ({error}); {ADVICE}", file=str(file)) from None

@@ -91,13 +91,7 @@ def a_kind(what: str, fits: Callable[[Any], bool], convert: Convert = lambda val
     return converted
 
 
-def string(value: object) -> str:
-    """Accept a string; most values are strings, so that this is faster than `a_kind`."""
-    if not isinstance(value, str):
-        raise TypeError("a string (in quotes)")
-    return value
-
-
+string = a_kind("a string (in quotes)", lambda value: isinstance(value, str))
 strings = a_kind(
     "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value), tuple
 )
