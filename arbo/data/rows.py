@@ -22,11 +22,11 @@ mention or, in a row without start and end, of the document; so do `cluster` and
 import json
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import tee
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 from arbo.data import objects
 from arbo.data.arrow import parsed
@@ -277,44 +277,32 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class _Draft(NamedTuple):
-    """A document whose mentions are still being collected, each with the place of its row."""
-
-    place: str
-    text: str
-    domain: str | None
-    metadata: Row
-    mentions: list[Marked]
-    places: list[str]
-
-
 def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
     """Group rows, each with its place, by document; add the documents to `records` in order of their first rows."""
-    drafts: dict[str, _Draft] = {}
+    first: dict[str, Placed] = {}
+    mentions, metadata = defaultdict[str, list[tuple[str, Marked]]](list), defaultdict[str, Row](dict)
     for place, row in rows:
         with records.record(place, kind="rows"):
             values = _checked_mention(row)
-            document_id, text = values["document_id"], values.get("text")
-            if document_id not in drafts:
-                if text is None:
-                    raise DataError("the first row of a document needs its 'text'", id=document_id)
-                drafts[document_id] = _Draft(place, text, values.get("domain"), {}, [], [])
-            draft = drafts[document_id]
-            for column, value in (("text", draft.text), ("domain", draft.domain)):
-                if values.get(column) not in (None, value):
-                    problem = f"the {column!r} differs from that in {draft.place} for the same document"
+            document_id = values["document_id"]
+            if document_id not in first and "text" not in values:
+                raise DataError("the first row of a document needs its 'text'", id=document_id)
+            begin, known = first.setdefault(document_id, (place, values))
+            for column in ("text", "domain"):
+                if values.get(column) not in (None, known.get(column)):
+                    problem = f"the {column!r} differs from that in {begin} for the same document"
                     remedy = "; 'text' is the whole document, 'mention_text' the mention" if column == "text" else ""
                     raise DataError(problem + remedy, id=document_id)
             if "start" in values:
-                draft.mentions.append(_marked(values))
-                draft.places.append(place)
+                mentions[document_id].append((place, _marked(values)))
             else:
-                replaced = sum(draft.metadata.get(key, value) != value for key, value in values["metadata"].items())
+                more, before = values["metadata"], metadata[document_id]
+                replaced = sum(before.get(key, value) != value for key, value in more.items())
                 records.notes["values of a document's metadata replaced by a later row"] += replaced
-                draft.metadata.update(values["metadata"])
-    for document_id, draft in drafts.items():
-        with records.record(draft.place):
-            records.add(_document(document_id, draft, records), draft.place)
+                before.update(more)
+    for document_id, begun in first.items():
+        with records.record(begun[0]):
+            records.add(_document(begun, mentions[document_id], metadata[document_id], records), begun[0])
 
 
 def _checked_mention(row: Row) -> Row:
@@ -337,14 +325,19 @@ def _marked(row: Row) -> Marked:
     return Marked(((row["start"], row["end"]),), kind, gold, score, row["metadata"], cluster, id_, text)
 
 
-def _document(document_id: str, draft: _Draft, records: Records[Document]) -> Document:
+def _document(
+    first: Placed, mentions: Sequence[tuple[str, Marked]], metadata: Row, records: Records[Document]
+) -> Document:
+    """Make a document of its first row and its mentions, each with its place."""
+    begin, row = first
+    document_id, text = row["document_id"], row["text"]
     places: dict[str | None, str] = {}
-    mentions = []
-    for (one, id_), place in zip(named(document_id, draft.mentions), draft.places, strict=True):
+    made = []
+    for (one, id_), (place, _) in zip(named(document_id, [one for _, one in mentions]), mentions, strict=True):
         with records.record(place):
-            mentions.append(marked_mention(one, id_, document_id, draft.text))
+            made.append(marked_mention(one, id_, document_id, text))
             places[id_] = place
     try:
-        return Document(document_id, draft.text, tuple(mentions), draft.domain, draft.metadata)
+        return Document(document_id, text, tuple(made), row.get("domain"), metadata)
     except DataError as error:
-        raise error.at(places.get(error.id, draft.place)) from None
+        raise error.at(places.get(error.id, begin)) from None
