@@ -209,12 +209,12 @@ FAULTS: list[tuple[Any, ...]] = [
         ("1_1ecb 0 -1 word", "must be integers, not '0' and '-1'"),
     )),
     *(("ecbplus", "mention", mention, words) for mention, words in (
-        ('"text"', "mention 4: expected an object whose 'doc_id' is a string"),
+        ('"text"', "mention 4 must be a JSON object, not a string"),
         (perry(tokens_number=[9]), "'1_1ecb': mention 4: the corpus has no word 9 in sentence 0"),
-        (perry(tokens_number=[]), "mention 4: 'sent_id' must be an integer, 'tokens_number' a list of integers"),
-        (perry(sent_id="0"), "'sent_id' must be an integer"),
-        (perry(coref_chain=5), "mention 4: 'coref_chain' must be a string"),
-        (perry(mention_type=["HUM"]), "'mention_type' must be a string"),
+        (perry(tokens_number=[]), "'tokens_number' of mention 4 must be a list of integers, not empty, not this list"),
+        (perry(sent_id="0"), "'sent_id' of mention 4 must be an integer, not a string"),
+        (perry(coref_chain=5), "'coref_chain' of mention 4 must be a string, not a number"),
+        (perry(mention_type=["HUM"]), "'mention_type' of mention 4 must be a string"),
     )),
     ("ecbplus", "mention", perry(doc_id="9_9ecb"), "'9_9ecb': X_corpus.txt has no such document", 0, "documents"),
     *(("bioc", "document", piece, f"docs.json, document 2, '9': .*{words}") for piece, words in (

@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple
 
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document, text_of
+from arbo.data.objects import a_kind, anything, fields, string
 from arbo.errors import DataError
 from arbo.formats.files import Paths, Piece, parse_whole, read_items, read_lines, read_text
 from arbo.text.checks import Span
@@ -36,7 +37,14 @@ _CORPUS = "_corpus.txt"
 Kind = Literal["Entity", "Event"]
 Numbered = tuple[int, dict[str, Any]]
 
-_STRINGS = ("mention_type", "identity", "coref_chain")
+_TEXT = a_kind("a string", lambda value: isinstance(value, str | None))
+_INTEGERS = a_kind(
+    "a list of integers, not empty",
+    lambda values: isinstance(values, list) and values != [] and all(type(value) is int for value in values),
+)
+_MENTION = {"doc_id": string, "sent_id": a_kind("an integer", lambda value: type(value) is int)}
+_MENTION |= {"tokens_number": _INTEGERS, "tokens_str": anything}
+_MENTION |= dict.fromkeys(("mention_type", "identity", "coref_chain"), _TEXT)
 _ECBPLUS_ID = re.compile(r"([0-9]+)_[0-9]+ecb(plus)?")
 _INTEGER = re.compile(r"[0-9]{1,18}")
 
@@ -103,10 +111,8 @@ def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Number
     by_document: defaultdict[str, list[Numbered]] = defaultdict(list)
     for number, mention in enumerate(mentions, start=1):
         with records.record(source, 1, kind="mentions"):
-            document_id = mention.get("doc_id") if isinstance(mention, dict) else None
-            if not isinstance(document_id, str):
-                raise DataError(f"mention {number}: expected an object whose 'doc_id' is a string")
-            by_document[document_id].append((number, mention))
+            values = fields(mention, f"mention {number}", _MENTION, required=("doc_id", "sent_id", "tokens_number"))
+            by_document[values["doc_id"]].append((number, values))
     return by_document
 
 
@@ -123,8 +129,8 @@ def _document(piece: Piece, records: Records[Document]) -> Document:
     for number, mention in mentions:
         with records.record(source, 1, kind="mentions"):
             spans = _spans(mention, where, document_id, number)
-            label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
-            gold, cluster = (identity, cluster) if "identity" in mention else (cluster, None)
+            label, group, identity = (mention.get(key) or None for key in ("mention_type", "coref_chain", "identity"))
+            gold, cluster = (identity, group) if "identity" in mention else (group, None)
             marked.append(Marked(spans, label, None if gold is None else (gold,), cluster=cluster))
             covered = text_of(spans, text)
             differs = mention.get("tokens_str") not in (None, covered)
@@ -137,14 +143,8 @@ def _spans(
     mention: dict[str, Any], where: dict[tuple[int, int], Span], document_id: str, number: int
 ) -> tuple[Span, ...]:
     """Return the spans of a mention, one for each run of consecutive words."""
-    sentence: Any = mention.get("sent_id")
-    words: Any = mention.get("tokens_number")
-    if not isinstance(words, list) or not words or any(type(value) is not int for value in (sentence, *words)):
-        problem = f"mention {number}: 'sent_id' must be an integer, 'tokens_number' a list of integers, not empty"
-        raise DataError(problem, id=document_id)
-    spans: list[Span] = []
-    previous = None
-    for word in sorted(set(words)):
+    sentence, previous, spans = mention["sent_id"], None, list[Span]()
+    for word in sorted(set(mention["tokens_number"])):
         if (sentence, word) not in where:
             raise DataError(f"mention {number}: the corpus has no word {word} in sentence {sentence}", id=document_id)
         start, end = where[sentence, word]
@@ -154,10 +154,3 @@ def _spans(
             spans.append((start, end))
         previous = word
     return tuple(spans)
-
-
-def _string(mention: dict[str, Any], key: str, document_id: str, number: int) -> str | None:
-    value = mention.get(key)
-    if value is not None and not isinstance(value, str):
-        raise DataError(f"mention {number}: {key!r} must be a string", id=document_id)
-    return value or None
