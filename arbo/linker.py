@@ -36,7 +36,7 @@ from arbo.progress import Announce, Stopwatch, on_screen
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.candidates import Candidates, spelled
+from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Reranker, ScoreMemory, reranked, reranker_of
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
@@ -273,7 +273,8 @@ class Linker:
         base, sets the weights of the edges from entities too.
         """
         mentions = self._mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
-        return self._weighed(self._searched(mentions, k), k)
+        settings = self._search_settings(mentions, k)
+        return self._weighed(retrieve(mentions, settings, self.announce, self.search_all), k)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
@@ -337,7 +338,8 @@ class Linker:
                 encoder = self.encoder if self._entities is None else self._entities.fitted
                 mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self.search_all)
             apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
-            nearest = self._searched(mentions, config.k, within_threshold=True, apart=apart)
+            settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
+            nearest = retrieve(mentions, settings, self.announce, self.search_all)
             scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
             gap = self._gap(nearest, memory)
             if gap is not None:
@@ -398,10 +400,10 @@ class Linker:
         encoder = self.encoder.fit(names.names) if self._entities is None else self._entities.fitted
         return Mentions.of(inputs, order, encoder, self.announce)
 
-    def _searched(
+    def _search_settings(
         self, mentions: Mentions, k: int, *, within_threshold: bool = False, apart: Collection[str] = ()
-    ) -> Retrieval:
-        """Search the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
+    ) -> SearchSettings:
+        """Return the settings of a search for the ``k`` nearest mentions and, with a knowledge base, nearest entities.
 
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
         if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``.
@@ -415,9 +417,8 @@ class Linker:
         all_count = is_list or not within_threshold or self.edges is not None or config.nil_linkage == "average"
         within = None if all_count or limit == float("inf") else limit
         first = first_alike(mentions.inputs, self._alike(mentions.inputs, groups), apart) if is_list and k else None
-        settings = SearchSettings(compared, config.candidates, within, config.per_document, first)
-        nearest = retrieve(mentions, entities, groups, settings, self.announce, self.search_all)
-        return spelled(nearest, self.kb) if self.kb else nearest
+        numbers = compared, config.candidates
+        return SearchSettings(self.kb, entities, groups, *numbers, within, config.per_document, first)
 
     def _gap(self, nearest: Retrieval, memory: Memory | None) -> float | None:
         """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""

@@ -18,12 +18,12 @@ from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.by_name import VectorEncoder
 from arbo.progress import Announce, quiet
-from arbo.retrieval.retrieval import Mentions, Retrieval
+from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 from clustering import METHODS, Method
 from clustering.vectors import Metric, Vectors
 
 N, DOMAINS = 150, (None, "lego", "yugioh")
-SEARCHED = Linker._searched
+SETTINGS = Linker._search_settings
 
 
 class Sparse(VectorEncoder):
@@ -55,12 +55,13 @@ def problem(form: type[VectorEncoder], metric: Metric, seed: int) -> tuple[Corpu
 def searched(linker: Linker, corpus: Corpus, k: int, *, discover: bool = False) -> Retrieval:
     linker = linker.configured(kb=None, _entities=None) if discover else linker
     mentions = linker._mentions(corpus, np.arange(len(corpus.mentions)))
-    return linker._weighed(linker._searched(mentions, k, within_threshold=True), k)
+    settings = linker._search_settings(mentions, k, within_threshold=True)
+    return linker._weighed(retrieve(mentions, settings, quiet, linker.search_all), k)
 
 
-def searched_whole(linker: Linker, mentions: Mentions, k: int, *, within_threshold: bool, **how: Any) -> Retrieval:
+def of_whole(linker: Linker, mentions: Mentions, k: int, *, within_threshold: bool, **how: Any) -> SearchSettings:
     """Search without the mention threshold."""
-    return SEARCHED(linker, mentions, k, **how)
+    return SETTINGS(linker, mentions, k, **how)
 
 
 def decided(linker: Linker, corpus: Corpus, *, discover: bool) -> tuple[Any, ...]:
@@ -95,7 +96,7 @@ def test_the_partition_is_that_of_complete_lists(
             n_shorter += int((found.mentions.ids < 0).sum() > (whole.mentions.ids < 0).sum())
             within = decided(linker, corpus, discover=discover)
             with monkeypatch.context() as patch:
-                patch.setattr(Linker, "_searched", searched_whole)
+                patch.setattr(Linker, "_search_settings", of_whole)
                 assert searched(linker, corpus, 6, discover=discover).within is None
                 assert decided(linker, corpus, discover=discover) == within
     assert n_shorter > 6
@@ -106,7 +107,7 @@ def test_the_sample_too(sample: Sample, method: Method, monkeypatch: pytest.Monk
     documents, kb = sample
     linker = Linker(kb, config=LinkerConfig(method=method))
     both = [decided(linker, documents, discover=discover) for discover in (False, True)]
-    monkeypatch.setattr(Linker, "_searched", searched_whole)
+    monkeypatch.setattr(Linker, "_search_settings", of_whole)
     assert [decided(linker, documents, discover=discover) for discover in (False, True)] == both
 
 

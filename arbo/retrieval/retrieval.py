@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo import engine
+from arbo.data import KnowledgeBase
 from arbo.data.inputs import Inputs
 from arbo.encoders.encoder import Encoder
 from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Neighbors, Vectors, Weights
 from arbo.progress import Announce
 from arbo.retrieval import groups
-from arbo.retrieval.groups import Group, GroupedEntities, SearchAll, search_all
+from arbo.retrieval.groups import GroupedEntities, SearchAll
+from arbo.text.names import normalize_name, without_marks
+
+_NEVER = 9
 
 Find: TypeAlias = Callable[..., Neighbors]
 """A search like `nearest_within` that knows the vectors of the mentions, such as `EarlierSearch.nearest_within`."""
@@ -52,6 +57,11 @@ class Mentions(NamedTuple):
 class SearchSettings(NamedTuple):
     """The numbers of neighbours to search for, and where."""
 
+    kb: KnowledgeBase | None
+    entities: GroupedEntities | None
+    """The encoded entities of the knowledge base; None if it has none."""
+    groups: Sequence[Hashable]
+    """(mentions,) the group of each mention, see `arbo.retrieval.groups`."""
     k: int
     """Number of nearest other mentions per mention."""
     candidates: int
@@ -103,7 +113,7 @@ class Retrieval:
     """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
     is complete."""
     by_spelling: Bools | None = None
-    """(mentions,) whether spelling chose between equally near entities, see `arbo.retrieval.candidates`."""
+    """(mentions,) whether spelling chose between equally near entities."""
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 
@@ -137,40 +147,32 @@ class Retrieval:
         return of_pair
 
 
-def retrieve(
-    mentions: Mentions,
-    entities: GroupedEntities | None,
-    groups_of: Sequence[Hashable],
-    settings: SearchSettings,
-    announce: Announce,
-    search_all: SearchAll = search_all,
-) -> Retrieval:
+def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, search_all: SearchAll) -> Retrieval:
     """Find the nearest entities and the nearest other mentions of each mention, as many as ``settings`` says.
 
-    ``groups_of`` are the groups of the mentions. Neighbours belong to the group of the mention; if it has too few,
-    lists are padded with -1 and infinity. Raise UsageError if no mention has an entity in its group.
+    Neighbours belong to the group of the mention; if it has too few, lists are padded with -1 and infinity. Of equally
+    near entities, the one that is spelled like the mention comes first. Raise UsageError if no mention has an entity in
+    its group.
     """
     encoder, inputs, encode, find, _ = mentions
+    entities, groups_of, first = settings.entities, settings.groups, settings.first
     entity_groups = [] if entities is None else groups.with_entities(groups_of, entities.rows)
     if settings.per_document:
         groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))
     vectors: Any = encode() if find is None else None
     search = find or partial(groups.nearest_within, queries=vectors, search_all=search_all)
-
-    def nearest(name: str, its_groups: Sequence[Group], things: Any, k: int, within: float | None = None) -> Neighbors:
-        how: Any = {"metric": encoder.metric, "progress": announce(f"nearest {name}")}
-        return search(its_groups, things=things, k=k, within=within, **how) if inputs else Neighbors.empty(0, 0)
-
-    candidates = Neighbors.empty(len(inputs), 0)
-    if entities is not None:
-        candidates = nearest("entities", entity_groups, entities, min(settings.candidates, entities.entities.n))
-    k = min(settings.k, len(inputs) - 1)
-    first = settings.first
-    neighbors = nearest("mentions", groups.among_mentions(groups_of, first), vectors, k, settings.within)
-    if first is not None and k > 0:
+    candidates = neighbors = Neighbors.empty(len(inputs), 0)
+    if entities is not None and inputs:
+        how: Any = {"metric": encoder.metric, "progress": announce("nearest entities")}
+        candidates = search(entity_groups, things=entities, k=min(settings.candidates, entities.entities.n), **how)
+    if inputs:
+        how = {"metric": encoder.metric, "progress": announce("nearest mentions"), "within": settings.within}
+        together = groups.among_mentions(groups_of, first)
+        neighbors = search(together, things=vectors, k=min(settings.k, len(inputs) - 1), **how)
+    if first is not None and neighbors.ids.shape[1]:
         more = np.flatnonzero(first != np.arange(len(first)))
         neighbors.ids[more, 0], neighbors.dissimilarity[more, 0] = first[more], engine.SAME
-    return Retrieval(
+    nearest = Retrieval(
         inputs,
         groups_of,
         0 if entities is None else entities.entities.n,
@@ -182,6 +184,7 @@ def retrieve(
         encoder.settings,
         settings.within,
     )
+    return _spelled(nearest, settings.kb) if settings.kb else nearest
 
 
 def _distance(
@@ -189,3 +192,54 @@ def _distance(
 ) -> Floats:
     assert entities is not None  # otherwise there is no entity to ask for
     return engine.pair_dissimilarity(encode(), entities.whole, mention, entity, metric=encoder.metric)
+
+
+def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
+    """Order the equally nearest entities of each list by their spelling, then by their rows.
+
+    The compared form of a name forgets case, accents, the order of words and repeated words: "mM" and "mm" are equally
+    near to both. So lists of candidates have a digit after the dissimilarity: how far the spelling of the nearest name
+    is.
+    """
+    ids, dissimilarity = nearest.entities
+    if ids.shape[1] < 2:
+        return nearest
+    rows = np.flatnonzero((ids[:, 1] >= 0) & (dissimilarity[:, 0] == dissimilarity[:, 1]))
+    expansions = nearest.inputs.taken(rows).column("expansion")  # how an abbreviation is spelled says nothing
+    rows = rows[np.array([expansion is None for expansion in expansions], np.bool_)]
+    if not len(rows):
+        return nearest
+    some, is_tied = ids[rows], dissimilarity[rows] == dissimilarity[rows, :1]
+    spellings = nearest.inputs.taken(rows).column("text")
+    entities, place = np.unique(some[is_tied], return_inverse=True)
+    columns = (column.to_pylist() for column in kb.taken(("name", "aliases"), entities))
+    names = [(name, *aliases) for name, aliases in zip(*columns, strict=True)]
+    far = np.full(some.shape, _NEVER)
+    home = np.nonzero(is_tied)[0]
+    far[is_tied] = [
+        _spelling_distance(spellings[row], names[entity])
+        for row, entity in zip(home.tolist(), place.tolist(), strict=True)
+    ]
+    order = np.lexsort((np.where(is_tied, some, np.arange(some.shape[1])), far, ~is_tied), axis=1)
+    ids = ids.copy()
+    ids[rows] = np.take_along_axis(some, order, axis=1)
+    far = np.take_along_axis(far, order, axis=1)
+    by_spelling = np.zeros(len(ids), np.bool_)
+    by_spelling[rows] = far[:, 0] < far[:, 1]
+    return replace(nearest, entities=Neighbors(ids, dissimilarity), by_spelling=by_spelling)
+
+
+@lru_cache(1 << 16)
+def _forms(name: str) -> tuple[object, ...]:
+    """Return the forms of a name that forget more and more: none, case, accents, signs and plurals, the order."""
+    case = unicodedata.normalize("NFKC", name).casefold()
+    plain = normalize_name(name)
+    return name, case, without_marks(case), plain, tuple(sorted(plain.split()))
+
+
+@lru_cache(1 << 16)
+def _spelling_distance(spelling: str, names: Sequence[str]) -> int:
+    """Return how many forms must be forgotten until one of the names is the spelling."""
+    forms = _forms(spelling)
+    alike = ([a == b for a, b in zip(forms, _forms(name), strict=True)] for name in names)
+    return min(of.index(True) if True in of else len(of) for of in alike)

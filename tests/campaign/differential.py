@@ -23,8 +23,8 @@ from test_clustering_knn import nearly_equal
 
 import arbo
 import eval as metrics
-from arbo.retrieval.candidates import _distance
 from arbo.retrieval.groups import Search
+from arbo.retrieval.retrieval import _spelling_distance
 from arbo.scale.work import opened
 from campaign.runner import Campaign
 from clustering import METHODS, average_tree, dense_search, index as index_module, merge_tree, partition
@@ -364,7 +364,10 @@ def _links(seed: int, folder: Path) -> None:
                 ]
                 if not shift:  # of two entities that are equally near, the one that is spelled like the mention
                     near_ones = [
-                        min(near_ones, key=lambda one: (one[0], _distance(mention.text, (kb[one[1]].name,)), one[1]))
+                        min(
+                            near_ones,
+                            key=lambda one: (one[0], _spelling_distance(mention.text, (kb[one[1]].name,)), one[1]),
+                        )
                     ]
                 edges += [(place + shift, n + i, w) for w, place in near_ones]
     allowed = [float(np.float32(x)) for x in limit]
