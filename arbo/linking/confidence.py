@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy  # its modules are imported when they are used
 
 from arbo.data.gold import Bools, Ints
-from arbo.engine import Ids, Weights
+from arbo.engine import Weights
 from arbo.files import json_ready
 from arbo.results.run import table_of
-from arbo.retrieval.retrieval import Retrieval
 from arbo.settings import Finite, Settings
 
 _FOLDS, _BINS, _FEWEST = 5, 10, 20
@@ -34,20 +32,8 @@ class Confidence(Settings):
     """Weight of the lead, which is this similarity minus the similarity of the most similar other candidate."""
 
     def of(self, evidence: Weights) -> Weights:
-        """Return the probability that each link is correct; ``evidence`` has one row for each, see `evidence`."""
+        """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
         return np.asarray(scipy.special.expit(self.intercept + evidence @ np.array([self.similarity, self.lead])))
-
-
-def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32], mention: Ids) -> Weights:
-    """Return (mentions, 2): the similarity of ``mention[i]`` and ``entity[i]``, and the lead over other candidates.
-
-    If there is no other candidate, its similarity counts as 0. For a mention without an entity (-1), both columns are
-    -inf.
-    """
-    similarity = retrieval.similarity(retrieval.dissimilarity_to(entity, mention))
-    ids, dissimilarity = retrieval.entities.of(mention)
-    others = np.where(ids == entity[:, None], -np.inf, retrieval.similarity(dissimilarity)).max(1, initial=-np.inf)
-    return np.column_stack([similarity, similarity - np.where(others > -np.inf, others, 0)])
 
 
 class Reliability(NamedTuple):
@@ -92,8 +78,8 @@ def calibrate(features: Weights, right: Bools, document: Ints) -> tuple[Confiden
 
     For the reliability, the documents are divided into at most five parts; further fits leave out one part each, and
     predict its links. Return None if there are fewer than 20 links, or only one document, or if the links of one of
-    these fits are all correct or all wrong. ``features`` are those of `evidence`, ``right`` says which links are
-    correct, and ``document`` is a code of the document of each; (links, 2) and twice (links,).
+    these fits are all correct or all wrong. ``features`` are those of `Retrieval.evidence`, ``right`` says which links
+    are correct, and ``document`` is a code of the document of each; (links, 2) and twice (links,).
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, starts, strings
 from arbo.engine import Bools, Ids, Partition, Weights
-from arbo.linking.confidence import Confidence, evidence
+from arbo.linking.confidence import Confidence
 from arbo.linking.tables import MentionNames, RunEntities, slices
 from arbo.results.schema import SCHEMA
 from arbo.retrieval.candidates import margins
@@ -162,7 +162,7 @@ def _scores(
     score, probability = np.empty(len(entity), np.float32), np.empty(len(entity), np.float32)
     for some in slices(len(mention)):
         mentions = mention[some]
-        features = evidence(retrieval, entity[mentions], mentions)
+        features = retrieval.evidence(entity[mentions], mentions)
         score[mentions] = features[:, 0]
         if confidence is not None:
             features[entity[mentions] < 0] = 0

@@ -34,7 +34,7 @@ from arbo.engine import (
     silent,
 )
 from arbo.errors import DataError
-from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
+from arbo.linking.confidence import Confidence, Reliability, calibrate
 from arbo.linking.config import LINKING, LinkerConfig, Objective
 from arbo.retrieval.retrieval import Retrieval
 
@@ -137,7 +137,7 @@ def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[C
         raise DataError(f"no setting links a mention rightly, with an entity for {in_kb:,} of {n:,} mentions; {_CHECK}")
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
     document = codes_of(retrieval.inputs.column("document_id"))
-    return calibrate(evidence(retrieval, linked[rows], rows), scoring.rightly(linked)[rows], document[rows])
+    return calibrate(retrieval.evidence(linked[rows], rows), scoring.rightly(linked)[rows], document[rows])
 
 
 def ks_of(config: LinkerConfig) -> list[int]:

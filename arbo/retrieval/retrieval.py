@@ -146,6 +146,17 @@ class Retrieval:
             of_pair[other] = self.distance(mention[other], entity[other])
         return of_pair
 
+    def evidence(self, entity: npt.NDArray[np.int32], mention: Ids) -> Floats:
+        """Return (mentions, 2): the similarity of ``mention[i]`` and ``entity[i]``, and the lead over other candidates.
+
+        If there is no other candidate, its similarity counts as 0. For a mention without an entity (-1), both columns
+        are -inf.
+        """
+        similarity = self.similarity(self.dissimilarity_to(entity, mention))
+        ids, dissimilarity = self.entities.of(mention)
+        others = np.where(ids == entity[:, None], -np.inf, self.similarity(dissimilarity)).max(1, initial=-np.inf)
+        return np.column_stack([similarity, similarity - np.where(others > -np.inf, others, 0)])
+
 
 def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, search_all: SearchAll) -> Retrieval:
     """Find the nearest entities and the nearest other mentions of each mention, as many as ``settings`` says.
