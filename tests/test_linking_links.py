@@ -18,7 +18,7 @@ import arbo
 from arbo.edges.model import EdgeModel
 from arbo.linking import tables
 from arbo.linking.confidence import Confidence
-from arbo.linking.links import Links
+from arbo.linking.tables import Links
 from arbo.results import run_folder
 
 FEW = 50

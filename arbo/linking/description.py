@@ -25,12 +25,12 @@ from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, MergeTree, Partition
 from arbo.linking.config import LinkerConfig
-from arbo.linking.links import links_of
 from arbo.linking.tables import (
     MentionNames,
     RunEntities,
     cluster_table,
     entity_table,
+    links_of,
     named_entities,
     with_gold_entities,
 )

@@ -52,7 +52,7 @@ class Run:
 
     mention_table: pa.Table
     link_rows: Any
-    """`link_table`, or what makes its rows and columns as a table gives them: `arbo.linking.links.Links`."""
+    """`link_table`, or what makes its rows and columns as a table gives them: `arbo.linking.tables.Links`."""
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""

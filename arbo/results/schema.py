@@ -2,8 +2,8 @@
 
 A table is a class, and its fields are its columns, in order. The annotation says the type of a column, and whether
 values may be null (``| None``); a default says that a run may lack the column; the docstring says what it means, also
-in docs/tables.md. Values come from `arbo.linking`, those of links from `arbo.linking.links`. Ids of mentions and
-entities are strings; spans count characters from 0, the end excluded.
+in docs/tables.md. Values come from `arbo.linking.tables`. Ids of mentions and entities are strings; spans count
+characters from 0, the end excluded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
