@@ -13,8 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.columns import LEVELS, columns_named
-from arbo.edges.columns import Column
-from arbo.edges.evidence import ColumnWeights
+from arbo.edges.evidence import Column, ColumnWeights
 
 NAMES = [
     *("Maud Gonne", "Otto Hahn", "Lise Meitner", "Niels Bohr", "Ada Lovelace", "Alan Turing", "Emmy Noether"),

@@ -13,31 +13,108 @@ If a column is the source of a row, and sources are clean within, the final prob
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
+from itertools import compress
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+from sklearn.feature_extraction.text import CountVectorizer
 
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.columns import LEVELS, ColumnKind, cells_of, columns_named
-from arbo.edges.columns import Column, Levels
-from arbo.edges.features import distinct
+from arbo.edges.features import distinct, products
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
-from arbo.engine import Bools, Ids
+from arbo.engine import Bools, Ids, Weights, ranges
+from arbo.errors import UsageError
 from arbo.retrieval.retrieval import Reasons, Retrieval
+from arbo.text.names import normalize_names
 
+Levels = npt.NDArray[np.int8]
+_MOST = 0.8  # share of values that have a kind
+_RARE = 10  # most rows of a value that proposes pairs
+_SHARED = (0.6, 0.4, 0.2)  # least shares of common 3-grams: nearly equal, similar, somewhat similar
+_WITHIN = (0.02, 0.1, 0.3)
+_SEPARATOR = re.compile(r"[\W_]+")
+_UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
 _STEPS = 10
 _PENALTY = 4.0
 """What differing names cost in log-odds; see `arbo.edges.name_pairs.differ`."""
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _IN_ANOTHER_SOURCE = 0.9  # so many in different sources
 _LEAST = 0.02  # probability of a pair that has an edge
-_MOST = 30.0  # largest log-odds of a pair
+_MOST_ODDS = 30.0  # largest log-odds of a pair
+
+
+class Column(NamedTuple):
+    """The values of a column, as the model compares them."""
+
+    name: str
+    kind: ColumnKind
+    value: Ids
+    """(rows,) the number of each row's value; -1 where it is missing."""
+    number: Weights
+    """(values,) NaN for no number."""
+    grams: csr_matrix | None
+    words: csr_matrix | None
+    """(values, 3-grams or words) 1 for each that a value of texts or codes has."""
+
+    @classmethod
+    def of(cls, name: str, kind: ColumnKind | None, cells: Sequence[str]) -> Self:
+        """Guess the kind if it is None; a cell without a letter and digit is missing. Raise UsageError without any."""
+        value = codes_of(cells)
+        texts = list(dict.fromkeys(cells))
+        is_missing = np.array([not any(map(str.isalnum, text)) for text in texts], np.bool_)
+        if kind is None and is_missing.all():
+            raise UsageError(f"no row has a value in the column {name!r}; leave it out")
+        kind = kind or _kind_of([*compress(texts, ~is_missing)])
+        if kind == "text":
+            texts = normalize_names(texts)
+        elif kind == "code":
+            texts = [_SEPARATOR.sub("", text.casefold()) for text in texts]
+        compared = codes_of(texts)
+        number = np.array([_number(text) if kind == "number" else np.nan for text in dict.fromkeys(texts)], np.float64)
+        sets: list[csr_matrix | None] = [None, None]
+        if kind in ("text", "code"):
+            distinct = [text or "?" for text in dict.fromkeys(texts)]
+            readers: list[dict[str, Any]] = [{"analyzer": "char_wb", "ngram_range": (3, 3)}, {"analyzer": str.split}]
+            sets = [CountVectorizer(lowercase=False, binary=True, **how).fit_transform(distinct) for how in readers]
+        return cls(name, kind, np.where(is_missing, -1, compared)[value], number, *sets)
+
+    def levels(self, first: Ids, second: Ids) -> Levels:
+        """Return the level of each pair of rows, see `LEVELS`; (pairs,)."""
+        a, b = self.value[first], self.value[second]
+        known = (a >= 0) & (b >= 0)
+        out = np.zeros(len(first), np.int8)
+        if self.kind == "number":
+            known &= np.isfinite(self.number[a]) & np.isfinite(self.number[b])
+            x, y = self.number[a[known]], self.number[b[known]]
+            most = np.maximum(np.maximum(np.abs(x), np.abs(y)), np.finfo(np.float64).tiny)
+            out[known] = 1 + np.searchsorted((0, *_WITHIN), np.abs(x / 2 - y / 2) / (most / 2))
+        elif self.grams is None or self.words is None:
+            out[known] = np.where(a[known] == b[known], 1, 2)
+        else:
+            out[known] = _levels_of_texts(self.grams, self.words, a[known], b[known])
+        return out
+
+    def pairs(self, name: Ids, is_blank: npt.NDArray[np.bool_]) -> tuple[Ids, Ids]:
+        """Return the pairs of rows with an equal rare value, or with an equal value and an equal ``name``, (rows,)."""
+        if self.kind == "source":
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        value = np.where(is_blank, -1, self.value)
+        count = np.bincount(value[value >= 0], minlength=1)
+        is_rare = (value >= 0) & (count[value] <= _RARE)
+        key = np.where(is_rare, value, len(count) + value * (name.max(initial=0) + 1) + name)
+        return _pairs_of_equal(np.flatnonzero(value >= 0), key)
 
 
 class ColumnWeights(NamedTuple):
@@ -110,7 +187,7 @@ class Competition(NamedTuple):
 
     def probabilities(self, log_odds: LogOdds) -> LogOdds:
         """Return the probabilities of pairs with these log-odds; (pairs,)."""
-        odds = np.exp(log_odds.clip(-_MOST, _MOST))
+        odds = np.exp(log_odds.clip(-_MOST_ODDS, _MOST_ODDS))
         both = np.tile(odds, 2)
         of_row, of_source = np.bincount(self.row, both), np.bincount(self.by_source, both)
         others = of_source[self.by_source] + np.where(self.own >= 0, of_source[self.own], 0)
@@ -199,3 +276,40 @@ def _estimated(columns: Sequence[Column], pairs: Pairs, competition: Competition
         weights = tuple(ColumnWeights.estimated(column, levels, probability) for column, levels in both)
         probability = competition.probabilities(pairs.total(weights))
     return weights
+
+
+def _pairs_of_equal(row: Ids, key: Ids) -> tuple[Ids, Ids]:
+    """Return the pairs of rows with an equal key that at most `_RARE` rows have; the smaller row comes first."""
+    row = row[np.argsort(key[row], kind="stable")]
+    _, begin, size = np.unique(key[row], return_index=True, return_counts=True)
+    chosen = (size > 1) & (size <= _RARE)
+    begin, size = begin[chosen], size[chosen]
+    at = ranges(begin, size)
+    later = np.repeat(begin + size, size) - at - 1
+    return np.repeat(row[at], later), row[ranges(at + 1, later)]
+
+
+def _kind_of(texts: Sequence[str]) -> ColumnKind:
+    """Guess the kind of values: numbers, codes, which are mostly digits, or texts."""
+    lengths = Counter(len(text) for text in texts if text.isdecimal() and len(text) > 3)
+    if max(lengths.values(), default=0) > _MOST * len(texts):
+        return "code"  # years, dates, postcodes
+    if np.mean([np.isfinite(_number(text)) for text in texts]) > _MOST:
+        return "number"
+    has_digits = [2 * sum(map(str.isdigit, text)) >= sum(map(str.isalnum, text)) for text in texts]
+    return "code" if np.mean(has_digits) > _MOST else "text"
+
+
+def _number(text: str) -> float:
+    text = _UNIT.sub("", text).strip()
+    return float(text.replace(",", "")) if _NUMBER.fullmatch(text) else np.nan
+
+
+def _levels_of_texts(grams: csr_matrix, words: csr_matrix, a: Ids, b: Ids) -> Levels:
+    """Return the levels of pairs of texts, from the 3-grams and the words of all texts."""
+    shared, size, n_words = products(grams, grams, a, b), np.diff(grams.indptr), np.diff(words.indptr)
+    share = shared / np.maximum(size[a] + size[b] - shared, 1)
+    fewer = np.minimum(n_words[a], n_words[b])
+    is_inside = (fewer > 0) & (products(words, words, a, b) == fewer)
+    of_share = [share >= least for least in _SHARED]
+    return np.select([a == b, of_share[0], is_inside, *of_share[1:]], range(1, 6), 6).astype(np.int8)
