@@ -68,35 +68,32 @@ def review(
     check_release(saved.result, base)
     file = corrections or saved.corrections
     ongoing = review_of(saved.result, file, author)
+    ongoing.limit = limit
     if console.as_json:
-        places = range(min(limit, len(ongoing.queue.rows)))
-        console.print_json({"questions": [asdict(ongoing.question(place)) for place in places]})
+        console.print_json({"questions": [asdict(ongoing.question(place)) for place in range(ongoing.total)]})
         return
     try:
-        _ask_all(ongoing, saved.result, limit, search_of(saved.result, base))
+        _ask_all(ongoing, saved.result, search_of(saved.result, base))
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
         console.show(f"\n{len(ongoing.written):,} corrections written to {file}; the same command goes on from there")
 
 
-def _ask_all(ongoing: Review, result: arbo.Result, limit: int, search: Search) -> None:
-    """Ask about at most ``limit`` mentions."""
-    from arbo.corrections.review import Sitting
-
-    sitting = Sitting(ongoing, limit)
-    while question := sitting.question:
-        _print(question, f"{sitting.place + 1:,} of {sitting.total:,}", result.explain(question.link))
+def _ask_all(ongoing: Review, result: arbo.Result, search: Search) -> None:
+    """Ask the questions of a review."""
+    while question := ongoing.present:
+        _print(question, f"{ongoing.place + 1:,} of {ongoing.total:,}", result.explain(question.link))
         answer = _answer(ongoing, result, question, search)
         if answer == "q":
             break
         if isinstance(answer, dict):
-            sitting.answer(question.link, answer)
+            ongoing.answer(question.link, answer)
         elif answer == "s":
-            sitting.skip()
+            ongoing.skip()
         else:
             try:
-                sitting.undo()
+                ongoing.undo()
             except UsageError as error:
                 console.show(f"  {error}")
 

@@ -119,9 +119,23 @@ class Question:
     """Id, name and similarity of the candidates, nearest first."""
 
 
+class _Written(NamedTuple):
+    """A line that a review wrote and did not undo: its end in the file, and its bytes."""
+
+    end: int
+    data: bytes
+    place: int
+    """The place of the review when the line was written."""
+    decides: int
+    """The place of the question that the line decides, -1 for none."""
+
+
 @dataclass
 class Review:
-    """Asks about the mentions of a run, and appends each answer to a file of corrections."""
+    """A reviewer's way through the mentions of a run, who answers, skips or undoes one question after the other.
+
+    Each answer is appended to a file of corrections.
+    """
 
     run: Run
     file: Path
@@ -130,8 +144,21 @@ class Review:
     dropped: Collection[str] = ()
     """Ids of the mentions that the file drops; others of their names are asked."""
     author: str | None = None
-    written: list[tuple[int, bytes]] = field(default_factory=list)
-    """End in the file, and bytes, of each line that this review wrote and did not undo."""
+    limit: int = 10_000
+    """Number of questions at most."""
+    place: int = 0
+    """Place of the present question in the queue, from 0."""
+    written: list[_Written] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """The number of questions, answered ones included."""
+        return min(self.limit, len(self.queue.rows))
+
+    @property
+    def present(self) -> Question | None:
+        """The present question; None at the end."""
+        return self.question(self.place) if self.place < self.total else None
 
     def question(self, place: int) -> Question:
         """Return the question at a place of the queue; a mention of each name comes there, the most useful first."""
@@ -194,10 +221,20 @@ class Review:
         others = [other.id for other in cluster.mentions if other.id != mention]
         return {"same": [mention, others[0]]} if others else {"mention": mention, "new": f"{cluster.name} ({mention})"}
 
-    def write(self, correction: Mapping[str, Any]) -> None:
+    def answer(self, link: Link, correction: Mapping[str, Any]) -> None:
+        """Write a correction, and go on if it decides the present question; any mention may be corrected."""
+        self.write(correction, self._decided(link, correction))
+        self._go_on(self.place)
+
+    def skip(self) -> None:
+        """Go on without an answer."""
+        self._go_on(self.place + 1)
+
+    def write(self, correction: Mapping[str, Any], decides: int = -1) -> None:
         """Append a correction, with the author and the time; raise UsageError if the file cannot be written.
 
         Half a line is not left behind. If it is unknown whether the line reached the disk, it stays, and can be undone.
+        ``decides`` is the place of the question that it decides.
         """
         author = {"author": self.author} if self.author else {}
         line = {**correction, **author, "date": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -213,84 +250,41 @@ class Review:
                 if n < len(data):
                     file.truncate(end - n)
                     raise OSError(errno.ENOSPC, "no space left")
-                self.written.append((end, data))
+                self.written.append(_Written(end, data, self.place, decides))
                 os.fsync(file.fileno())
         except OSError as error:
             raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
-    def undo(self) -> bool:
-        """Remove the last correction that this review wrote; return False if there is none, or the file was changed.
-
-        Raise UsageError if the file cannot be written.
-        """
-        if not self.written or not self.file.exists():
-            return False
-        end, data = self.written[-1]
-        try:
-            with open(self.file, "rb+", buffering=0) as file:
-                file.seek(end - len(data))
-                if file.read() != data:
-                    return False
-                file.truncate(end - len(data))
-        except OSError as error:
-            raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
-        self.written.pop()
-        return True
-
-
-@dataclass
-class Sitting:
-    """A reviewer's way through the queue of a review: answer, skip or undo, one question after the other."""
-
-    review: Review
-    limit: int
-    """Number of questions at most."""
-    place: int = 0
-    """Place of the present question in the queue, from 0."""
-    answered: list[tuple[int, int]] = field(default_factory=list)
-    """The place at each answer that was not undone, and the place of the question that it decides, -1 for none."""
-
-    @property
-    def total(self) -> int:
-        """The number of questions of the sitting, answered ones included."""
-        return min(self.limit, len(self.review.queue.rows))
-
-    @property
-    def question(self) -> Question | None:
-        """The present question; None at the end."""
-        return self.review.question(self.place) if self.place < self.total else None
-
-    def answer(self, link: Link, correction: Mapping[str, Any]) -> None:
-        """Write a correction, and go on if it decides the present question; any mention may be corrected."""
-        n, decided = len(self.review.written), self._decided(link, correction)
-        try:
-            self.review.write(correction)
-        finally:  # also a line that may not be on the disk
-            self.answered += [(self.place, decided)] * (len(self.review.written) - n)
-        self._go_on(self.place)
-
-    def skip(self) -> None:
-        """Go on without an answer."""
-        self._go_on(self.place + 1)
-
     def undo(self) -> None:
-        """Take the last answer back, and return to its place; raise UsageError if it cannot be undone."""
-        if not (self.answered and self.review.undo()):
-            cause = "somebody else wrote to the file since" if self.answered else "this sitting wrote nothing yet"
-            raise UsageError(f"nothing to undo: {cause}; earlier answers are lines of {self.review.file}")
-        self.place, _ = self.answered.pop()
+        """Remove the last correction that this review wrote, and return to its place.
+
+        Raise UsageError if there is none, the file was changed since, or it cannot be written.
+        """
+        cause = "somebody else wrote to the file since" if self.written else "this sitting wrote nothing yet"
+        for end, data, place, _ in self.written[-1:] if self.file.exists() else ():
+            try:
+                with open(self.file, "rb+", buffering=0) as file:
+                    file.seek(end - len(data))
+                    if file.read() == data:
+                        file.truncate(end - len(data))
+                        self.place = place
+                        self.written.pop()
+                        return
+            except OSError as error:
+                raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
+        raise UsageError(f"nothing to undo: {cause}; earlier answers are lines of {self.file}")
 
     def _decided(self, link: Link, correction: Mapping[str, Any]) -> int:
         """Return the place of the question that a correction of a mention decides; -1 if there is none.
 
         It is that of the mention's name. What is about one mention alone decides no question about another.
         """
-        row, rows = self.review.run.row_of[link.mention.id], self.review.queue.rows
+        row, rows = self.run.row_of[link.mention.id], self.queue.rows
         alone = "not" in correction or "drop" in correction
-        there = rows == row if alone else self.review.names[rows] == self.review.names[row]
+        there = rows == row if alone else self.names[rows] == self.names[row]
         return int(there.argmax()) if there.any() else -1
 
     def _go_on(self, place: int) -> None:
         """Go to the first place from ``place`` on whose question no answer decided."""
-        done = {decided for _, decided in self.answered}
+        done = {line.decides for line in self.written}
         self.place = next((at for at in range(place, self.total) if at not in done), self.total)

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from arbo.corrections import review
-from arbo.corrections.review import Question, Sitting
+from arbo.corrections.review import Question
 from arbo.errors import ArboError, UsageError
 from arbo.explore.payload import Payload
 from arbo.explore.report import shell
@@ -92,10 +92,10 @@ class Page:
 
     def next(self) -> Answer:
         """Return the present question, and how far the sitting is; ``question`` is None at the end."""
-        question = self._sitting.question
+        question = self._review.present
         return {
-            "place": self._sitting.place + 1,
-            "total": self._sitting.total,
+            "place": self._review.place + 1,
+            "total": self._review.total,
             "answers": len(self._review.written),
             "file": self._review.file.name,
             "question": None if question is None else self._shown(question),
@@ -117,11 +117,11 @@ class Page:
         if kind in ("new", "same", "different"):
             value = value.strip()  # as the verb reads words
         if kind == "skip":
-            question = self._sitting.question
+            question = self._review.present
             if question is not None and question.link.mention.id == decision.mention_id:  # no question that nobody saw
-                self._sitting.skip()
+                self._review.skip()
         elif kind == "undo":
-            self._sitting.undo()
+            self._review.undo()
         else:
             link = self._link(decision.mention_id)
             if kind in ("candidate", "new", "same", "different") and not value:
@@ -129,7 +129,7 @@ class Page:
             if kind == "candidate" and value not in {id_ for id_, _ in link.candidates} | self._offered:
                 raise UsageError(f"no candidate and no search offered the entity {value!r:.100}")
             written = self._review.correction(link, kind, value)
-            self._sitting.answer(link, written)
+            self._review.answer(link, written)
         return {"written": json_ready(written), **self.next()}
 
     def applied(self) -> Answer:
@@ -145,7 +145,6 @@ class Page:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
         self.payload = Payload(result, real(folder).name, before=before, since=since, kb=self._kb)
         self._review = review_of(result, self._file, self._author)
-        self._sitting = Sitting(self._review, limit=10_000)
         self._search = search_of(result, self._kb)
         self._offered: set[str] = set()  # ids of the entities that searches found
         _ = self.payload.overview, self.payload.tables, self.payload.changes  # now rather than at the first view
