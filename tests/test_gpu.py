@@ -15,7 +15,8 @@ from training_builders import QUICK, Killed, dying, log_of, torch
 import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
-from arbo.retrieval.gpu import best_scanner, torch_scanner
+from arbo.retrieval.gpu import torch_scanner
+from arbo.retrieval.groups import best_scanner
 from arbo.scale.executors import connected
 from arbo.training.config import TrainingPrecision
 from clustering.knn import nearest

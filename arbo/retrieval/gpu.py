@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arbo.engine import Floats, Ids, Scan, Scanner, faiss_scanner
+from arbo.engine import Floats, Ids, Scan, Scanner
 
 if TYPE_CHECKING:
     import torch
@@ -48,13 +48,3 @@ def torch_scanner(device: str | torch.device) -> Scanner:
         return scan
 
     return scanner
-
-
-def best_scanner() -> Scanner:
-    """Return a scanner on the GPU if torch is loaded and has one, otherwise that of faiss."""
-    import sys
-
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return torch_scanner("cuda")
-    return faiss_scanner

@@ -15,6 +15,7 @@ equally near neighbours does not depend on other groups.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -33,10 +34,9 @@ from arbo.data.tables import names_in
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import Entities, encoded, searchable
 from arbo.encoders.ngrams import NamedEntities
-from arbo.engine import Floats, Ids, Metric, Neighbors, Progress, Searchable, Vectors
+from arbo.engine import Floats, Ids, Metric, Neighbors, Progress, Scanner, Searchable, Vectors
 from arbo.errors import UsageError, listed
 from arbo.progress import Announce, quiet
-from arbo.retrieval.gpu import best_scanner
 
 Rows = npt.NDArray[np.int32]
 
@@ -83,6 +83,16 @@ class Search(NamedTuple):
     queries: Vectors
     things: Searchable
     self_ids: Rows | None
+
+
+def best_scanner() -> Scanner:
+    """Return a scanner on the GPU if torch is loaded and has one, otherwise that of faiss."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        from arbo.retrieval.gpu import torch_scanner
+
+        return torch_scanner("cuda")
+    return engine.faiss_scanner
 
 
 def search_all(searches: Iterable[Search], k: int, **options: Any) -> Iterator[Neighbors]:

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from arbo.engine import Ids, Index, Limit, Metric, Neighbors, Vectors, lists_of, merged, nearest, renumbered
-from arbo.retrieval.gpu import best_scanner
-from arbo.retrieval.groups import Search
+from arbo.retrieval.groups import Search, best_scanner
 from arbo.scale.parts import Arrays, Part, Task
 
 _QUERIES = 1 << 14  # most queries of a task

@@ -44,8 +44,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from arbo.engine import Bools, Floats, Ids, Vectors, nearest, pair_dissimilarity, pairs_of, silent, spanning_tree
-from arbo.retrieval.gpu import best_scanner
-from arbo.retrieval.groups import Group, nearest_within
+from arbo.retrieval.groups import Group, best_scanner, nearest_within
 from arbo.training.config import PositiveStrategy, TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
 
