@@ -28,9 +28,8 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Method, partition
 from arbo.errors import UsageError
-from arbo.linking.config import LinkerConfig, Objective, objective_of
+from arbo.linking.config import LinkerConfig, Objective, estimated_gap, objective_of, threshold_for
 from arbo.linking.description import describe
-from arbo.linking.gap import estimated_gap, threshold_for
 from arbo.linking.memory import Memory, check_release, extended, kept_arrays, without
 from arbo.progress import Announce, Stopwatch, on_screen
 from arbo.results.graphs import additions, graph_arrays

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.engine import Neighbors
 from arbo.explore.payload import Payload
-from arbo.linking.gap import estimated_gap, share_of_twins
+from arbo.linking.config import _share_of_twins, estimated_gap
 
 NAMES = [f"{first}{second}" for first in ("ba", "ke", "mo", "tu", "zi") for second in ("dran", "fel", "gor", "lun")]
 WORDS = [f"{one} {other}" for one in NAMES for other in NAMES if one != other]
@@ -31,9 +31,9 @@ def test_twins_are_aliases_with_the_words_of_another_name() -> None:
             arbo.Entity("C", "cold"),
         ]
     )
-    assert share_of_twins(kb) == (1 / 2 + 0) / 2
-    assert share_of_twins(arbo.KnowledgeBase([*kb][::-1])) == share_of_twins(kb)
-    assert share_of_twins(base_of(["flu"])) == 0
+    assert _share_of_twins(kb) == (1 / 2 + 0) / 2
+    assert _share_of_twins(arbo.KnowledgeBase([*kb][::-1])) == _share_of_twins(kb)
+    assert _share_of_twins(base_of(["flu"])) == 0
 
 
 @pytest.mark.parametrize(("clear", "gap"), [(0.9, 0), (0.53, 0), (0.3, 0.5), (0.07, 1), (0.0, 1)])
