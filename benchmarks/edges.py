@@ -68,8 +68,7 @@ from arbo.data.arrow import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
-from arbo.edges.facts import Facts, Names
-from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES
+from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, Names
 from arbo.engine import Bools
 from arbo.training.edges import Compared
 from clustering import METHODS

@@ -22,8 +22,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.data.learnt import learnt_from, warnings_of
-from arbo.edges.facts import Facts
-from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features, mention_pairs
+from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, mention_features, mention_pairs
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors

@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import codes_of
-from arbo.edges.facts import Facts
 from arbo.edges.features import (
     ENTITY_FEATURES,
     MENTION_FEATURES,
     EntityNames,
+    Facts,
     entity_features,
     mention_features,
     mention_pairs,

@@ -9,8 +9,7 @@ from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.gold import Gold
 from arbo.data.learnt import learnt_from
-from arbo.edges.facts import Facts
-from arbo.edges.features import distinct, mention_features, mention_pairs, searched
+from arbo.edges.features import Facts, distinct, mention_features, mention_pairs, searched
 from arbo.edges.model import CandidatePairs, EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids

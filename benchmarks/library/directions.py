@@ -24,8 +24,7 @@ import arbo
 from arbo.data.arrow import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
-from arbo.edges.facts import Facts
-from arbo.edges.features import MENTION_FEATURES, mention_features, mention_pairs
+from arbo.edges.features import MENTION_FEATURES, Facts, mention_features, mention_pairs
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids, Method, Neighbors, partition
