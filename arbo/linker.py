@@ -19,9 +19,9 @@ from arbo.corrections.edits import edit_spans
 from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.columns import cells_of, columns_named
+from arbo.data.fingerprint import warnings_of
 from arbo.data.gold import Gold
 from arbo.data.inputs import Inputs
-from arbo.data.learnt import warnings_of
 from arbo.data.tables import is_list_of_names
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
@@ -282,7 +282,7 @@ class Linker:
     def learnt(self, corpus: Corpus) -> list[str]:
         """Return a warning for each model that was trained on some of these documents."""
         models = {"the encoder": self.encoder, "the reranker": self._reranker, "the edge model": self.edges}
-        return warnings_of(corpus, models)
+        return warnings_of(corpus.tables, models)
 
     def undivided(self) -> Self:
         """Encode the entities, and return a linker that compares each mention with all of them.

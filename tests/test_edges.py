@@ -19,9 +19,9 @@ from sklearn.metrics import average_precision_score
 
 import arbo
 from arbo.data.corpus import Corpus
+from arbo.data.fingerprint import learnt_from, warnings_of
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
-from arbo.data.learnt import learnt_from, warnings_of
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, mention_features, mention_pairs
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
@@ -388,14 +388,15 @@ def test_the_model_for_english_knows_its_corpora(shared: Callable[[str], Path]) 
 
 def test_hashes_of_documents_stay_the_same() -> None:
     """Models that were saved before are compared by them."""
-    learnt = learnt_from(corpus("[Ada] wrote.", " ", "[Bell] \t rang."))
-    assert learnt == learnt_from(corpus("[Bell] rang."), learnt_from(corpus("[Ada]  wrote.\n"))) == "Fw4WU+Cam0/waqyK"
+    learnt = learnt_from(corpus("[Ada] wrote.", " ", "[Bell] \t rang.").tables)
+    first = learnt_from(corpus("[Ada]  wrote.\n").tables)
+    assert learnt == learnt_from(corpus("[Bell] rang.").tables, first) == "Fw4WU+Cam0/waqyK"
     model = type("Model", (), {"learnt": learnt})()
-    assert warnings_of(corpus("[x]"), {"a": model, "b": None}) == []
-    assert warnings_of(corpus("Bell rang.", "x", ""), {"the encoder": model}) == [
+    assert warnings_of(corpus("[x]").tables, {"a": model, "b": None}) == []
+    assert warnings_of(corpus("Bell rang.", "x", "").tables, {"the encoder": model}) == [
         "1 of 3 documents are among those that the encoder was trained on, or of the same corpus; scores on them do "
         "not hold for other documents"
     ]
     for damaged in ("A", "AAAA", "ü", 5):
         with pytest.raises(DataError, match="a model has damaged hashes of the documents that it learnt from"):
-            warnings_of(corpus("x"), {"the encoder": type("Model", (), {"learnt": damaged})()})
+            warnings_of(corpus("x").tables, {"the encoder": type("Model", (), {"learnt": damaged})()})

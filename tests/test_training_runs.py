@@ -40,7 +40,7 @@ from training_builders import (
 )
 
 import arbo
-from arbo.data.learnt import learnt_from, warnings_of
+from arbo.data.fingerprint import learnt_from, warnings_of
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.training import frame as files, loop
@@ -128,7 +128,7 @@ def test_a_trained_model_knows_what_it_learnt_from(unbroken: Callable[[str], Unb
     documents, _, kb = sample()
     for name, learnt in {"dual": documents[:4], "cross": documents[:1], "finder": DOCUMENTS, "names": []}.items():
         out, trained, _ = unbroken(name)
-        assert trained.learnt == learnt_from(arbo.Corpus.of(learnt))
+        assert trained.learnt == learnt_from(arbo.Corpus.of(learnt).tables)
         assert type(trained).from_pretrained(out).copy().learnt == trained.learnt
     warned = [
         arbo.Linker(kb, *encoder, reranker=reranker).link(documents[:5]).warnings
@@ -136,7 +136,7 @@ def test_a_trained_model_knows_what_it_learnt_from(unbroken: Callable[[str], Unb
     ]
     words = "of 5 documents are among those that the"
     assert [f"4 {words} encoder" in str(warned[0]), f"1 {words} reranker" in str(warned[1])] == [True, True]
-    assert not warnings_of(arbo.Corpus.of(documents[4:9]), {"it": unbroken("dual").trained})
+    assert not warnings_of(arbo.Corpus.of(documents[4:9]).tables, {"it": unbroken("dual").trained})
 
 
 def begin(name: str, bert: Tower, out: Path, announce: Any = arbo.progress.quiet, **changes: Any) -> Any:

@@ -64,10 +64,10 @@ def find(
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
     """Find mentions in documents; print how many existing mentions are left out, and warn if no mention is found."""
-    from arbo.data.learnt import warnings_of
+    from arbo.data.fingerprint import warnings_of
     from arbo.spans.finding import LEFT_OUT, find as find_mentions
 
-    console.warn(*warnings_of(documents, {"the finder": getattr(finder, "model", None)}))
+    console.warn(*warnings_of(documents.tables, {"the finder": getattr(finder, "model", None)}))
     found = find_mentions(finder, documents, kb, announce=bars)
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")

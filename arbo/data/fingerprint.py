@@ -1,9 +1,12 @@
 """Hashes of Arrow columns: SHA-256 of all their values, and 64 bits of each value. They do not depend on chunks.
 
-The fingerprint of documents is made of ids, texts, mentions (without scores and metadata) and domains, in order.
+The fingerprint of documents is made of ids, texts, mentions (without scores and metadata) and domains, in order. A
+model keeps the hashes of the texts that it learnt from, with which linking warns.
 """
 
 import hashlib
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -14,6 +17,7 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, text_of
 from arbo.data.tables import Tables
+from arbo.errors import DataError
 
 _OF_DOCUMENTS = "document_id", "domain", "text"
 _OF_MENTIONS = "mention_id", "spans", "text", "type", "gold", "cluster"
@@ -23,6 +27,9 @@ _DOCUMENTS = 1 << 12
 """Number of documents that are hashed at a time; the fingerprint depends on it."""
 _TOGETHER = 1 << 18
 """Number of bytes or items that are hashed at a time."""
+_BYTES = 6
+"""Of each hash that a model keeps, so that of a million documents and a million others, one pair is equal with a
+probability of 0.4 %."""
 _FACTOR, _LENGTH, _MIX = (np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD))
 _SHIFTS = np.array([33, 29, 32], np.uint64)
 
@@ -118,3 +125,41 @@ def _mixed(hashes: Hashes, size: Any) -> Hashes:
 
 
 _CODES = _mixed(np.arange(1, 257, dtype=np.uint64) * _FACTOR, 0)
+
+
+def learnt_from(documents: Tables, before: str = "") -> str:
+    """Return the hashes of documents together with those that ``before`` holds, ascending, as base64.
+
+    A hash is that of the text without white space; empty texts have none.
+    """
+    every = np.union1d(_unpacked(before), _hashes(documents))
+    every = every[every > 0].astype(">u8")
+    return b64encode(every.view(np.uint8).reshape(-1, 8)[:, -_BYTES:].tobytes()).decode()
+
+
+def warnings_of(documents: Tables, models: Mapping[str, object]) -> list[str]:
+    """Say how many documents each model was trained on; ``models`` have names for sentences, and perhaps `learnt`."""
+    warnings = []
+    for name, model in models.items():
+        if learnt := getattr(model, "learnt", ""):
+            known = np.isin(_hashes(documents), _unpacked(learnt))
+            if n := int(known.sum()):
+                which = f"{n:,} of {len(known):,} documents are among those that {name} was trained on"
+                warnings.append(f"{which}, or of the same corpus; scores on them do not hold for other documents")
+    return warnings
+
+
+def _hashes(documents: Tables) -> Hashes:
+    """Return the hashes of the documents; 0 for an empty text."""
+    bare = [pc.replace_substring_regex(text, r"\s+", "") for text in documents.documents["text"].chunks]
+    bits = np.uint64(8 * (8 - _BYTES))
+    hashes = (np.where(pc.equal(one, ""), 0, hashes_of(one) >> bits) for one in bare)
+    return np.concatenate([np.empty(0, np.uint64), *hashes])
+
+
+def _unpacked(learnt: str) -> Hashes:
+    try:
+        rows = np.frombuffer(b64decode(learnt, validate=True), np.uint8).reshape(-1, _BYTES)
+    except (TypeError, ValueError):
+        raise DataError("a model has damaged hashes of the documents that it learnt from; train it again") from None
+    return np.pad(rows, ((0, 0), (8 - _BYTES, 0))).view(">u8").ravel().astype(np.uint64)

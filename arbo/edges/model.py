@@ -65,7 +65,7 @@ class EdgeModel:
     trained: dict[str, Any]
     """How it was trained, such as the numbers of pairs and the settings of the encoder; ready for JSON."""
     learnt: str = field(default="", repr=False)
-    """Hashes of the documents that it was trained on, see `arbo.data.learnt`."""
+    """Hashes of the documents that it was trained on, see `arbo.data.fingerprint`."""
     neighbors: ClassVar[int] = 16
     """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 

@@ -46,7 +46,7 @@ class TowerModel(Protocol):
     kind: ClassVar[str]  # the name of this kind in manifests
     config: Any
     name: str
-    learnt: str  # hashes of the documents that it was trained on, see `arbo.data.learnt`
+    learnt: str  # hashes of the documents that it was trained on, see `arbo.data.fingerprint`
 
     @classmethod
     def from_pretrained(cls, model: files.PathLike, config: Any = None) -> Self:

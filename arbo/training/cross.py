@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from arbo.data import Corpus, KnowledgeBase, MentionInput
+from arbo.data.fingerprint import learnt_from
 from arbo.data.gold import Gold
-from arbo.data.learnt import learnt_from
 from arbo.encoders.cross import CrossEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Bools, Floats, Ids
@@ -164,7 +164,7 @@ def train_reranker(
         wrong = f"a cross-encoder chooses from at least 2 candidates, not {min(k, len(kb))}"
         raise UsageError(f"{wrong}; set candidates to 2 or more, or give a larger knowledge base")
     corpora = corpora_of(documents, dev)
-    reranker = replace(reranker, learnt=learnt_from(corpora["documents"], reranker.learnt))
+    reranker = replace(reranker, learnt=learnt_from(corpora["documents"].tables, reranker.learnt))
     training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}

@@ -7,8 +7,8 @@ import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
+from arbo.data.fingerprint import learnt_from
 from arbo.data.gold import Gold
-from arbo.data.learnt import learnt_from
 from arbo.edges.features import Facts, distinct, mention_features, mention_pairs, searched
 from arbo.edges.model import CandidatePairs, EdgeModel
 from arbo.edges.trees import Trees
@@ -86,7 +86,7 @@ def train_edges(
         "recall": recall(compared[1], held_out),
         "encoder": searching.encoder.settings,
     }
-    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train))
+    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train.tables))
 
 
 def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:

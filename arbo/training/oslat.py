@@ -30,7 +30,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
-from arbo.data.learnt import learnt_from
+from arbo.data.fingerprint import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import Pooling
 from arbo.encoders.pretrained import linear_of
@@ -367,7 +367,7 @@ def train_oslat(
     check_start(out, kb)
     config, corpora = config or OslatTraining(), corpora_of(documents, dev)
     data = {name: Contrasts.of_texts(corpus, kb, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
-    model = replace(model, learnt=learnt_from(corpora["documents"], model.learnt))
+    model = replace(model, learnt=learnt_from(corpora["documents"].tables, model.learnt))
     job = job_of(corpora, kb, config, model=model.settings, expand_abbreviations=expand_abbreviations)
 
     def finish(model: LabelAttention) -> LabelAttention:

@@ -14,7 +14,7 @@ import numpy as np
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
-from arbo.data.learnt import learnt_from
+from arbo.data.fingerprint import learnt_from
 from arbo.edges.features import MENTION_FEATURES
 from library.folders import DATA
 
@@ -140,9 +140,9 @@ def train_english(learnt: Iterable[str], data: Path = DATA) -> arbo.EdgeModel:
 
 
 def documents_of(corpora: Mapping[str, Parts]) -> str:
-    """Return the hashes of the documents of all parts of corpora, see `arbo.data.learnt`."""
+    """Return the hashes of the documents of all parts of corpora, see `arbo.data.fingerprint`."""
     every = (of_domain(name, parts[part]) for name, parts in corpora.items() for part in PARTS)
-    return learnt_from(Corpus(chain.from_iterable(every)))
+    return learnt_from(Corpus(chain.from_iterable(every)).tables)
 
 
 ACROSS = 2.0

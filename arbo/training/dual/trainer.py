@@ -13,8 +13,8 @@ from torch import Tensor
 
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import codes_of
+from arbo.data.fingerprint import learnt_from
 from arbo.data.gold import RECALL_AT
-from arbo.data.learnt import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.encoders.templates import TokenRow
@@ -270,7 +270,7 @@ def train(
         wrong = f"with negatives {config.negatives!r}, a batch of one mention has none"
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
     corpora = corpora_of(documents, dev)
-    encoder = replace(encoder, learnt=learnt_from(corpora["documents"], encoder.learnt))
+    encoder = replace(encoder, learnt=learnt_from(corpora["documents"].tables, encoder.learnt))
     clusters = config.positives != "entity"
     data = training_sets(corpora, kb, clusters=clusters, expand_abbreviations=expand_abbreviations)
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
