@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.inputs import MentionInput
-from arbo.encoders import ngram_sums, ngrams
+from arbo.encoders import ngrams
 from arbo.encoders.ngrams import Frequencies
 from arbo.encoders.string_table import Spans, StringTable, words_of
 from arbo.errors import DataError
@@ -172,8 +172,7 @@ def test_vectors_are_those_of_plain_python(encoder: arbo.NgramEncoder, fitted: l
 
 
 def test_chunks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (ngrams, ngram_sums):
-        monkeypatch.setattr(module, "_CHUNK", 3)
+    monkeypatch.setattr(ngrams, "_CHUNK", 3)
     names = [f"{word}{i} {other}" for i, word in enumerate(WORDS) for other in WORDS]
     compare(arbo.NgramEncoder(), names, [*names[::-3], "", "unseen 病 words"])
     compare(arbo.NgramEncoder(), [], names)
