@@ -14,6 +14,7 @@ from training_builders import (
     READS,
     cross,
     cross_trainer,
+    dual_trainer,
     encoder,
     gradients,
     of_two_processes,
@@ -32,7 +33,6 @@ from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.cross import RerankingSet
 from arbo.training.data import TrainingSet
-from arbo.training.dual.trainer import Reader
 from arbo.training.losses import LOSSES, comparable, loss_of
 from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
 
@@ -121,7 +121,7 @@ def test_gradients_through_their_cache(bert: Tower, tmp_path: Path, two_towers: 
         torch.manual_seed(int(np.random.SeedSequence([it.config.seed, 5, i]).generate_state(1)[0]))
         parts.append(it.prepared(batch, slice(i, None, n_parts)))
     at_once = torch.stack([parts[i % n_parts][i // n_parts] for i in range(len(batch.texts))])
-    pairs = it.reader.pairs(batch, at_once, slice(None))
+    pairs = it.pairs(batch, at_once, slice(None))
     whole = LOSSES["arborescence"](it.config.scale * pairs.scores, pairs.exists).sum()
     whole.backward()
     assert loss == pytest.approx(float(whole.detach()), rel=1e-5)
@@ -306,11 +306,11 @@ def marked(text: str, names: dict[str, str], spans: list[tuple[int, int, str]]) 
 
 @pytest.mark.parametrize("two_towers", [False, True])
 def test_a_negative_with_the_text_of_the_positive_or_the_mention_is_dropped(
-    bert: Tower, homonyms: TrainingSet, two_towers: bool
+    bert: Tower, homonyms: TrainingSet, tmp_path: Path, two_towers: bool
 ) -> None:
     start = encoder(bert).with_two_towers() if two_towers else encoder(bert)
     a, b, c, d, m2, m3 = 0, 1, 2, 3, 6, 7
-    batch = Reader.of(start, homonyms).batch(
+    batch = dual_trainer(start, homonyms, tmp_path).batch_of(
         np.array([0, 2]), np.array([[a, b, c, d, m2, m3, -1], [c, a, b, d, m2, m3, 8]])
     )
     # What the tower of entities makes of the mention's name is not the mention's vector.
@@ -332,40 +332,42 @@ def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower, tmp_pat
 
 
 @pytest.mark.parametrize(("pooling", "n_texts"), [("cls", 1), ("mean", 1), ("mention", 2)])
-def test_only_the_pooling_of_mentions_reads_a_text_once_a_mention(bert: Tower, pooling: Any, n_texts: int) -> None:
+def test_only_the_pooling_of_mentions_reads_a_text_once_a_mention(
+    bert: Tower, tmp_path: Path, pooling: Any, n_texts: int
+) -> None:
     data = marked("kidney fever", {"A": "fever"}, [(0, 6, "A"), (7, 12, "A")])
     reads = arbo.EncoderConfig(mention="[CLS] {left} {mention} {right} [SEP]", pooling=pooling)
-    reader = Reader.of(arbo.DualEncoder(bert, bert, reads), data)
-    batch = reader.batch(np.array([0, 1]), np.array([[2], [1]]))
+    it = dual_trainer(arbo.DualEncoder(bert, bert, reads), data, tmp_path)
+    batch = it.batch_of(np.array([0, 1]), np.array([[2], [1]]))
     assert len(batch.texts) == n_texts
-    expected = bert.embed(reader.mentions.spell(reader.mentions.row), pooling)
-    vectors = reader.encode(batch, slice(None)).detach().numpy()[batch.mention]
+    expected = bert.embed(it.mentions.spell(it.mentions.row), pooling)
+    vectors = it.encode(batch, slice(None)).detach().numpy()[batch.mention]
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("budget", [40, 200, 10**6])
 def test_texts_of_like_length_are_read_together(
-    bert: Tower, batches: Any, monkeypatch: pytest.MonkeyPatch, budget: int
+    bert: Tower, batches: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: int
 ) -> None:
     documents, _, kb = sample()
     monkeypatch.setattr(Tower, "tokens_a_batch", budget)
     data = TrainingSet.of(documents, kb)
-    reader = Reader.of(encoder(bert), data)
-    batch = reader.batch(data.queries, np.arange(len(data.queries))[:, None])
-    with batches(bert) as shapes:
-        assert len(reader.encode(batch, slice(None))) == len(batch.texts)
+    it = dual_trainer(encoder(bert), data, tmp_path)
+    batch = it.batch_of(data.queries, np.arange(len(data.queries))[:, None])
+    with batches(it.model.mention_tower) as shapes:
+        assert len(it.encode(batch, slice(None))) == len(batch.texts)
     assert sum(n for n, _ in shapes) == len(batch.texts)
     assert all(n * longest <= budget or n == 1 for n, longest in shapes)
     assert [longest for _, longest in shapes] == sorted(longest for _, longest in shapes)
     assert (len(shapes) == 1) == (budget == 10**6)
 
 
-def test_scores_are_not_rounded_in_bfloat16(bert: Tower) -> None:
+def test_scores_are_not_rounded_in_bfloat16(bert: Tower, tmp_path: Path) -> None:
     documents, _, kb = sample()
-    reader = Reader.of(encoder(bert, metric="dot"), TrainingSet.of(documents, kb))
+    it = dual_trainer(encoder(bert, metric="dot"), TrainingSet.of(documents, kb), tmp_path)
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        batch = reader.batch(np.arange(4), np.arange(20).reshape(4, 5))
-        scores = reader.pairs(batch, reader.encode(batch, slice(None)), slice(None)).scores
+        batch = it.batch_of(np.arange(4), np.arange(20).reshape(4, 5))
+        scores = it.pairs(batch, it.encode(batch, slice(None)), slice(None)).scores
     assert scores.dtype == torch.float32
     assert not torch.equal(scores, scores.bfloat16().float())
 

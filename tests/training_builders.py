@@ -133,18 +133,20 @@ def encoder(tower: Tower, **options: Any) -> arbo.DualEncoder:
     return arbo.DualEncoder(tower, tower, arbo.EncoderConfig(**options))
 
 
+def dual_trainer(start: arbo.DualEncoder, data: TrainingSet, folder: Path, **changes: Any) -> DualTrainer:
+    config = replace(QUICK, **changes)
+    return DualTrainer(start, data, None, config, workplace(folder, config))
+
+
 def trainer_of(
     start: arbo.DualEncoder, documents: Iterable[Any], kb: Any, folder: Path, **changes: Any
 ) -> tuple[DualTrainer, Batch]:
     """Make a trainer in training mode, and a batch of all mentions."""
-    config = replace(QUICK, **{"positives": "1rand"} | changes)
     data = TrainingSet.of(arbo.Corpus.of(documents), kb)
-    trainer = DualTrainer(start, data, None, config, workplace(folder, config))
-    trainer.plan = Plan.of(data, Snapshot.of(data, trainer.model), config, 0)
+    trainer = dual_trainer(start, data, folder, **{"positives": "1rand"} | changes)
+    trainer.plan = Plan.of(data, Snapshot.of(data, trainer.model), trainer.config, 0)
     trainer.prepared.train()
-    return trainer, trainer.reader.batch(
-        data.queries, trainer.plan.nodes(data, trainer.reader.entities.owner, data.queries, trainer.config, 0)
-    )
+    return trainer, trainer.batch(0, data.queries, np.arange(len(data.queries)))
 
 
 QUICK_CROSS = RerankingConfig(epochs=1, batch_size=4, micro_batch=3, learning_rate=1e-3)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from arbo.data import KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import learnt_from
 from arbo.data.gold import RECALL_AT
-from arbo.encoders.dual import DualEncoder, Texts
+from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
@@ -52,20 +52,48 @@ class Batch:
         return len(self.mention)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Reader:
-    """Encodes mentions and nodes, with gradients."""
+@dataclass(eq=False)
+class DualTrainer(Trainer[DualEncoder, Batch]):
+    """Trains a dual-encoder, for `train`."""
 
-    encoder: DualEncoder
-    entities: Texts
-    mentions: Texts
+    data: TrainingSet
+    dev: TrainingSet | None
+    config: TrainingConfig
 
-    @classmethod
-    def of(cls, encoder: DualEncoder, data: TrainingSet) -> Self:
-        """Collect the texts of the training data."""
-        return cls(encoder, encoder.entity_texts(data.kb), encoder.mention_texts(data.inputs))
+    def __post_init__(self) -> None:
+        self.cache, self.best = self.model.cache, self.config.best
+        super().__post_init__()
 
-    def batch(self, mentions: Ids, nodes: Ids) -> Batch:
+    def reading(self) -> Callable[..., Tensor]:
+        """Collect the texts of entities and mentions, and return the function that encodes some of a batch."""
+        self.entities, self.mentions = self.model.entity_texts(self.data.kb), self.model.mention_texts(self.data.inputs)
+        return self.encode
+
+    def choose(self, step: int, place: int) -> None:
+        """Choose positives and negatives at the beginning of an epoch, and every ``refresh`` steps."""
+        if place != 0 and (self.config.refresh is None or place % self.config.refresh != 0):
+            return
+        if asks_the_model(self.config, self.entities.owner):
+            snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
+        else:
+            snapshot = Snapshot.unread(self.data, self.entities.owner, self.model.metric)
+        self.plan = Plan.of(self.data, snapshot, self.config, step)
+
+    @property
+    def chosen(self) -> Mapping[str, Ids]:
+        """The plan of the epoch, which cannot be made again later because the model changes."""
+        return self.plan._asdict()
+
+    def resume(self, chosen: Mapping[str, Any]) -> None:
+        """Restore the plan."""
+        self.plan = Plan(**chosen)
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
+        """Collect the texts of some mentions of a batch, and of their positives and negatives."""
+        nodes = self.plan.nodes(self.data, self.entities.owner, mentions, self.config, step)
+        return self.batch_of(mentions[rows], nodes[rows])
+
+    def batch_of(self, mentions: Ids, nodes: Ids) -> Batch:
         """Collect the texts of mentions and of their nodes, (mentions, nodes), padded with -1.
 
         Texts with the same tokens count as one if the same tower encodes them. A negative with the same text as its
@@ -93,7 +121,7 @@ class Reader:
     def _key(self, text: Text) -> Hashable:
         """Return the values that a text's vector depends on; only the pooling ``mention`` uses its position."""
         ids, *place = text.row
-        return text.tower, tuple(ids), tuple(place) if self.encoder.config.pooling == "mention" else None
+        return text.tower, tuple(ids), tuple(place) if self.model.config.pooling == "mention" else None
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
         """Encode some texts of a batch, those of similar length together; (texts, dim)."""
@@ -102,60 +130,18 @@ class Reader:
         parts = []
         for tower in dict.fromkeys(text.tower for text in texts):
             rows = [i for i, text in enumerate(texts) if text.tower is tower]
-            parts.append(tower.encode_apart([texts[i].row for i in rows], self.encoder.config.pooling))
+            parts.append(tower.encode_apart([texts[i].row for i in rows], self.model.config.pooling))
             places += rows
         vectors = torch.cat(parts)
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
         """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
-        vectors = comparable(vectors, self.encoder.metric)
+        vectors = comparable(vectors, self.model.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device) for array in (batch.mention, batch.node, batch.exists)
         )
         return Pairs(vectors[query], vectors[compared], exists)
-
-
-@dataclass(eq=False)
-class DualTrainer(Trainer[DualEncoder, Batch]):
-    """Trains a dual-encoder, for `train`."""
-
-    data: TrainingSet
-    dev: TrainingSet | None
-    config: TrainingConfig
-
-    def __post_init__(self) -> None:
-        self.cache, self.best = self.model.cache, self.config.best
-        super().__post_init__()
-
-    def reading(self) -> Callable[..., Tensor]:
-        """Collect the texts of entities and mentions, and return the function that encodes some of a batch."""
-        self.reader = Reader.of(self.model, self.data)
-        return self.reader.encode
-
-    def choose(self, step: int, place: int) -> None:
-        """Choose positives and negatives at the beginning of an epoch, and every ``refresh`` steps."""
-        if place != 0 and (self.config.refresh is None or place % self.config.refresh != 0):
-            return
-        if asks_the_model(self.config, self.reader.entities.owner):
-            snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
-        else:
-            snapshot = Snapshot.unread(self.data, self.reader.entities.owner, self.model.metric)
-        self.plan = Plan.of(self.data, snapshot, self.config, step)
-
-    @property
-    def chosen(self) -> Mapping[str, Ids]:
-        """The plan of the epoch, which cannot be made again later because the model changes."""
-        return self.plan._asdict()
-
-    def resume(self, chosen: Mapping[str, Any]) -> None:
-        """Restore the plan."""
-        self.plan = Plan(**chosen)
-
-    def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
-        """Collect the texts of some mentions of a batch, and of their positives and negatives."""
-        nodes = self.plan.nodes(self.data, self.reader.entities.owner, mentions, self.config, step)
-        return self.reader.batch(mentions[rows], nodes[rows])
 
     def loss_of(self, batch: Batch, rows: slice) -> Tensor:
         """Sum the losses of some mentions of a batch; this encodes all texts of the batch."""
@@ -198,7 +184,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return vectors
 
     def _compared(self, batch: Batch, vectors: Tensor, rows: slice) -> Tensor:
-        pairs = chosen(self.reader.pairs(batch, vectors, rows), self.config)
+        pairs = chosen(self.pairs(batch, vectors, rows), self.config)
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
