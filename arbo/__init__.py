@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
     from arbo.edges.model import EdgeModel as EdgeModel
     from arbo.encoders.by_name import VectorEncoder as VectorEncoder
-    from arbo.encoders.cross import CrossEncoder as CrossEncoder
-    from arbo.encoders.cross_config import CrossEncoderConfig as CrossEncoderConfig
+    from arbo.encoders.cross import CrossEncoder as CrossEncoder, CrossEncoderConfig as CrossEncoderConfig
     from arbo.encoders.dual import DualEncoder as DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig as EncoderConfig
     from arbo.encoders.index import build_index as build_index

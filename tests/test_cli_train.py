@@ -14,7 +14,6 @@ from training_builders import log_of
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.encoders.cross import CrossEncoder
-from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.spans.model import LabelAttention, LabelAttentionConfig
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.presets import RERANKING_PRESETS
@@ -104,10 +103,11 @@ def test_a_reranker_is_trained_then_links(folder: Path, run: Run, bert_folder: P
     own = ["--set", f"@{folder / 'own.json'}", "--set", "steps=2", "--dev", folder / "dev.jsonl"]
     made = run(*command, *own, "--json")
     assert made.code == 0, made.err
-    expected = replace(RERANKING_PRESETS["pel"], learning_rate=0.001, epochs=3, steps=2)
+    training, reads = RERANKING_PRESETS["pel"]
+    expected = replace(training, learning_rate=0.001, epochs=3, steps=2)
     assert made.json["training"] == json.loads(json.dumps(expected.as_dict()))
     trained = CrossEncoder.from_pretrained(folder / "cross")
-    assert trained.config == replace(CROSS_PRESETS["pel"], candidates=3, max_length=48)
+    assert trained.config == replace(reads, candidates=3, max_length=48)
     last = log_of(folder / "cross")[-1]
     assert f"step 2: loss {last['loss']:.3f}; on the development documents accuracy {last['accuracy']:.3f}" in made.told
     assert "have an entity of the knowledge base, and are trained on" in made.told

@@ -15,11 +15,11 @@ from hypothesis import given, strategies as st
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
-from arbo.encoders.cross import CrossEncoder
-from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
+from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.templates import Speller
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
+from arbo.training.presets import RERANKING_PRESETS
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
@@ -89,7 +89,7 @@ def test_less_room_later_is_less_room_at_once(bert: Tower, fields: list[list[str
 
 @pytest.mark.parametrize("preset", ["arboel", "pel"])
 def test_the_score_is_linear_in_the_pooled_vector(bert: Tower, preset: str) -> None:
-    own = encoder(bert, replace(CROSS_PRESETS[preset], max_length=60))  # type: ignore[index]
+    own = encoder(bert, replace(RERANKING_PRESETS[preset][1], max_length=60))  # type: ignore[index]
     with torch.no_grad():
         own.tower.projection.bias.fill_(0.25)  # type: ignore[union-attr]
     own = own.copy()

@@ -16,8 +16,7 @@ from rerankers import Oracle, indifferent, is_right, knows_gold
 
 import arbo
 from arbo.data.gold import Gold
-from arbo.encoders.cross import CrossEncoder
-from arbo.encoders.cross_config import CrossEncoderConfig
+from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
 from arbo.progress import quiet

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import arbo
-from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
+from arbo.encoders.cross import CrossEncoderConfig
 from arbo.errors import DataError, UsageError
 from arbo.pipeline.saved_run import encoder_like
 from arbo.spans.model import LabelAttentionConfig
@@ -103,8 +103,8 @@ _MARKED_MENTION = "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
         (PRESETS["arboel"].training, "arborescence knn arborescence 3e-05 0.1 5 128 adam 1.0 10"),
         (PRESETS["pel"].training, "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 64"),
         (PRESETS["amh-dual"].training, "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),
-        (RERANKING_PRESETS["arboel"], "2e-05 0.1 5 2 adam 1.0"),
-        (RERANKING_PRESETS["pel"], "2e-05 0.2 5 4 adamw 1.0"),
+        (RERANKING_PRESETS["arboel"][0], "2e-05 0.1 5 2 adam 1.0"),
+        (RERANKING_PRESETS["pel"][0], "2e-05 0.2 5 4 adamw 1.0"),
         (SelfAlignmentConfig(), "0.002 0.1 20 32 adam 1.0 50 0.07 exponential"),
         (OslatTraining(), "0.0002 0.1 10 32 adam 1.0 100 0.07 exponential 0.25 2.0"),
     ],
@@ -127,13 +127,13 @@ def test_the_rest_of_the_presets() -> None:
     assert (pel.training.alpha, pel.training.margin, pel.training.hard_share) == (32, 0, 0.5)
     assert (pel.encoder.pooling, pel.encoder.metric, pel.encoder.max_length) == ("mean", "cosine", 128)
     assert pel.encoder.mention == _MARKED_MENTION
-    assert pel.encoder.entity == f"[CLS] {CROSS_PRESETS['pel'].entity}"
+    assert pel.encoder.entity == f"[CLS] {RERANKING_PRESETS['pel'][1].entity}"
     assert pel.encoder.entity == "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
     assert (amh.training.mixup, amh.encoder.pooling, amh.encoder.metric) == (0.3, "cls", "dot")
     assert PRESETS["amh-mean"] == amh._replace(encoder=replace(amh.encoder, pooling="mean"))
     assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
     assert list(PRESETS) == list(get_args(config.PresetName))
-    assert list(RERANKING_PRESETS) == list(get_args(config.RerankingPresetName)) == list(CROSS_PRESETS)
+    assert list(RERANKING_PRESETS) == list(get_args(config.RerankingPresetName))
 
 
 def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from training_builders import QUICK, QUICK_CROSS, encoder, log_of, sample, torch
 
 import arbo
 from arbo.data.inputs import mention_inputs
-from arbo.encoders.cross import CrossEncoder
-from arbo.encoders.cross_config import CrossEncoderConfig
+from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent
 from arbo.retrieval.groups import among_mentions, nearest_within

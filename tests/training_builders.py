@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import arbo
-from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.progress import Announce
 from arbo.spans.model import LabelAttention, LabelAttentionConfig
 from arbo.training.config import LoopConfig, OslatTraining, RerankingConfig, RunOptions, TrainingConfig
@@ -24,7 +23,7 @@ torch = pytest.importorskip("torch")
 
 from accelerate import Accelerator  # noqa: E402
 
-from arbo.encoders.cross import CrossEncoder  # noqa: E402
+from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.retrieval.candidates import Candidates  # noqa: E402
 from arbo.training.cross import RerankingSet, RerankingTrainer, Retrieved  # noqa: E402

@@ -35,7 +35,7 @@ TRAINING, ALIGNMENT, RERANKING, OSLAT = (
     for name in ("TrainingConfig", "SelfAlignmentConfig", "RerankingConfig", "OslatTraining")
 )
 LOG = Group("log", "arbo.training.config", "RunOptions", "checkpoint_every")
-CROSS_ENCODER = Group("reranker", "arbo.encoders.cross_config", "CrossEncoderConfig")
+CROSS_ENCODER = Group("reranker", "arbo.encoders.cross", "CrossEncoderConfig")
 LABEL_ATTENTION = Group("model", "arbo.spans.model", "LabelAttentionConfig")
 
 
@@ -270,10 +270,10 @@ def reranker(
     --encoder all-MiniLM-L6-v2 --out cross`, then `arbo link test.txt --kb doid.obo
     --reranker cross --out run`.
     """
-    from arbo.encoders.cross_config import CROSS_PRESETS
     from arbo.training.presets import RERANKING_PRESETS
 
-    settings, reads = how.of(RERANKING, RERANKING_PRESETS[preset]), how.of(CROSS_ENCODER, CROSS_PRESETS[preset])
+    learning, reading = RERANKING_PRESETS[preset]
+    settings, reads = how.of(RERANKING, learning), how.of(CROSS_ENCODER, reading)
     encoder = arbo.DualEncoder.from_pretrained(training.encoder)
     start = replace(arbo.CrossEncoder.of(encoder.mention_tower, reads).with_markers(), learnt=encoder.learnt)
     candidates = load_encoder(candidates_of, how)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from arbo.encoders.cross import CrossEncoderConfig
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.training import config
-from arbo.training.config import PresetName, RerankingPresetName, TrainingConfig
+from arbo.training.config import PresetName, RerankingConfig, RerankingPresetName, TrainingConfig
 
 
 class Preset(NamedTuple):
@@ -54,9 +54,12 @@ PRESETS: Mapping[PresetName, Preset] = {
 """ArboEL (with the arborescence), the proxy paper without its regulariser, and adaptive mixup with its scores DUAL and
 Pooling Mean (equations 4 and 5)."""
 
-RERANKING_PRESETS: Mapping[RerankingPresetName, config.RerankingConfig] = {
-    "arboel": config.RerankingConfig(),
-    "pel": config.RerankingConfig(batch_size=4, optimizer="adamw", warmup=0.2),
+_PEL_PAIRS = CrossEncoderConfig(
+    mention=_MARKED["mention"], entity=_PEL_ENTITY.removeprefix("[CLS] "), pooling="mean", candidates=16
+)
+
+RERANKING_PRESETS: Mapping[RerankingPresetName, tuple[RerankingConfig, CrossEncoderConfig]] = {
+    "arboel": (RerankingConfig(), CrossEncoderConfig()),
+    "pel": (RerankingConfig(batch_size=4, optimizer="adamw", warmup=0.2), _PEL_PAIRS),
 }
-"""The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); their inputs are in
-`arbo.encoders.cross_config.CROSS_PRESETS`."""
+"""The cross-encoders of ArboEL (section 3.3, appendix A.1) and of the proxy paper (appendix B, table 6)."""
