@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -132,27 +132,11 @@ def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase
     return marked_document(document.id, document.text, marked, document.domain, document.metadata)
 
 
-T = TypeVar("T")
-
-
-class LastMade(Generic[T]):
-    """Keeps an object that was made for the last knowledge base."""
-
-    def __init__(self) -> None:
-        self._last: tuple[KnowledgeBase, T] | None = None
-
-    def __call__(self, kb: KnowledgeBase, make: Callable[[], T]) -> T:
-        """Return the object for a knowledge base, which ``make`` makes unless it is the last one."""
-        if self._last is None or self._last[0] is not kb:
-            self._last = kb, make()
-        return self._last[1]
-
-
 class _Names:
     """The dictionary of a knowledge base; a name is added when a text has its words."""
 
     def __init__(self, kb: KnowledgeBase) -> None:
-        self._kb, self._index = kb, word_index(kb)
+        self.kb, self._index = kb, word_index(kb)
         self._dictionary = Dictionary.of(kb, rows=self._index.always, normalize=normalize_name)
         self._has = np.zeros(len(kb), np.bool_)
         self._has[self._index.always] = True
@@ -161,7 +145,7 @@ class _Names:
         """Return the dictionary, after adding the names of the knowledge base that the text may contain."""
         rows = self._index.rows_with(_forms(text))
         rows = rows[~self._has[rows]]
-        self._dictionary.add(self._kb, rows)
+        self._dictionary.add(self.kb, rows)
         self._has[rows] = True
         return self._dictionary
 
@@ -185,11 +169,12 @@ class DictionaryFinder:
 
     abbreviations: bool = True
     """Whether abbreviations that a text defines get the meaning of their long form."""
-    _names: LastMade[_Names] = field(default_factory=lambda: LastMade(), init=False, repr=False, compare=False)
+    _names: list[_Names] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions; once names are indexed, the time depends on the texts, hardly on the number of names."""
-        names = self._names(kb, lambda: _Names(kb))
+        names = next((one for one in self._names if one.kb is kb), None) or _Names(kb)
+        self._names[:] = [names]  # for the next documents
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(names.for_text(document.text), kb, document.text):
                 for entity in match.entities:

@@ -18,7 +18,7 @@ from arbo.engine import Bools, Floats, Ids, Weights, threshold_curve
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import EncodedKb, nearest_within, with_entities
-from arbo.spans.finding import LastMade, Proposal, Spans
+from arbo.spans.finding import Proposal, Spans
 from arbo.spans.model import LabelAttention
 from arbo.text.abbreviations import expander
 from arbo.text.checks import Span
@@ -81,7 +81,7 @@ class ModelFinder:
     """Number of candidate entities for each sentence."""
     abbreviations: bool = True
     """Whether candidates are looked for by the long forms of abbreviations that a document defines."""
-    _names: LastMade[EncodedKb] = field(default_factory=lambda: LastMade(), init=False, repr=False, compare=False)
+    _names: list[EncodedKb] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions of the entities whose score is at least the threshold of the model."""
@@ -124,7 +124,8 @@ class ModelFinder:
         search for the eight nearest entities of each run is exact, and covers the document's domain; it takes as long
         as linking all runs as mentions.
         """
-        names = self._names(kb, lambda: EncodedKb(kb, NgramEncoder(), announce))
+        names = next((one for one in self._names if one.kb is kb), None) or EncodedKb(kb, NgramEncoder())
+        self._names[:] = [names]  # for the next documents
         encoder, entities = names.fitted, names.by_group(None)
         runs = _runs(pieces, expand_abbreviations=self.abbreviations)
         pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
