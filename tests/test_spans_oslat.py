@@ -37,7 +37,8 @@ TEXTS = ["the fever of marsh patients", "cancer", "in left kidney disease and le
 
 def with_head(tower: Tower, config: LabelAttentionConfig = CONFIG, dim: int = 4) -> LabelAttention:
     torch.manual_seed(1)
-    return LabelAttention.of(tower, config).with_head(torch.nn.Linear(tower.dim, dim, bias=False))
+    head = torch.nn.Linear(tower.dim, dim, bias=False)
+    return replace(LabelAttention.of(tower, config), tower=Tower.of(tower.model, tower.tokenizer, head))
 
 
 def attention(model: LabelAttention, texts: list[str], text: Any, entity: Any) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -69,17 +70,15 @@ def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.nda
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     own = hidden_of(model, [cls, *ids, sep])[1:-1]
     weights, scores = [], []
-    head = None if model.tower.projection is None else deepcopy(model.tower.projection).double().requires_grad_(False)
+    assert model.tower.projection is not None
+    head = deepcopy(model.tower.projection).double().requires_grad_(False)
     for name in dict.fromkeys((KB.entities[entity].name, *KB.entities[entity].aliases)):
         hidden = hidden_of(model, [cls, *tokenizer(name, add_special_tokens=False)["input_ids"], sep])
         vector = hidden.mean(axis=0) if config.pooling == "mean" else hidden[0]
         weight = softmax(own @ vector)
         weights.append(weight)
         said = weight @ own
-        if head is None:
-            scores.append(cosine(said, vector))
-        else:
-            scores.append(cosine(*(head(torch.from_numpy(compared)).numpy() for compared in (said, vector))))
+        scores.append(cosine(*(head(torch.from_numpy(compared)).numpy() for compared in (said, vector))))
     return np.mean(weights, axis=0), max(scores)
 
 
@@ -96,8 +95,8 @@ def test_gradients_are_numbers_also_of_a_text_without_tokens() -> None:
 
 @pytest.mark.parametrize(("pooling", "dim"), [("mean", 4), ("cls", 5), ("mean", None)])
 def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, dim: int | None) -> None:
-    model = with_head(bert, replace(CONFIG, pooling=pooling), dim or 1)
-    model = model if dim else model.with_head(None)
+    config = replace(CONFIG, pooling=pooling)
+    model = with_head(bert, config, dim) if dim else LabelAttention.of(bert, config)
     text, entity = every_pair(3, 3)
     scores = model.score(TEXTS, KB, text, entity)
     assert scores.dtype == np.float32
@@ -211,7 +210,6 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
         assert again.settings == {**model.settings, "model": str(tmp_path / "model")}
         pairs = every_pair(3, 3)
         np.testing.assert_allclose(again.score(TEXTS, KB, *pairs), model.score(TEXTS, KB, *pairs), atol=1e-5)
-        assert (again.tower.projection is None) == (model.tower.projection is None)
     with pytest.raises(DataError, match=r"this is a label-attention model .*, not a dual-encoder"):
         arbo.DualEncoder.from_pretrained(tmp_path / "model", device="cpu")
 

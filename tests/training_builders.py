@@ -224,7 +224,8 @@ def oslat_trainer(tower: Tower, reads: LabelAttentionConfig, folder: Path, **cha
     """Make a trainer in training mode."""
     config, data = replace(QUICK_OSLAT, **changes), Contrasts.of_texts(DOCUMENTS, KB)
     torch.manual_seed(2)
-    model = LabelAttention.of(tower, reads).with_head(torch.nn.Linear(64, 64, bias=False))
+    head = torch.nn.Linear(64, 64, bias=False)
+    model = replace(LabelAttention.of(tower, reads), tower=Tower.of(tower.model, tower.tokenizer, head))
     trainer = OslatTrainer(model, data, None, config, workplace(folder, config))
     trainer.prepared.train()
     return trainer

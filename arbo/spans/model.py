@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_folder import OneTower
+from arbo.encoders.pretrained import linear_of
 from arbo.encoders.templates import Speller, Template, TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids, pairs_of
@@ -30,7 +31,6 @@ from arbo.settings import Count, Finite, Settings, Share
 from arbo.text.words import Offsets
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 _TEXTS = 256  # number of texts whose token vectors are in memory at once
@@ -80,7 +80,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
     """Finds whether and where texts mention entities: OSLAT (Li et al. 2022).
 
     Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_oslat`. The projection of
-    the tower is the linking head (see `name_scores`), which is None before training.
+    the tower is the linking head (see `name_scores`), which maps nothing before training.
     """
 
     kind: ClassVar[str] = "label-attention"
@@ -92,7 +92,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
-        """Make an untrained model from any transformer, without a linking head.
+        """Make an untrained model from any transformer; its linking head is the identity.
 
         Raise UsageError if the tower has a projection; label attention compares unprojected vectors.
         """
@@ -101,11 +101,10 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
                 f"the model projects its vectors to {tower.dim} dimensions, but label attention compares unprojected "
                 "vectors; use a model without a projection"
             )
-        return cls(tower, config or LabelAttentionConfig())
+        import torch
 
-    def with_head(self, head: torch.nn.Linear | None) -> Self:
-        """Return the same model with another linking head, or without one."""
-        return replace(self, tower=Tower.of(self.tower.model, self.tower.tokenizer, head))
+        head = linear_of({"weight": torch.eye(tower.dim)}, tower.dim).to(tower.model.device)
+        return cls(Tower.of(tower.model, tower.tokenizer, head), config or LabelAttentionConfig())
 
     def with_threshold(self, threshold: float) -> Self:
         """Return the same model with another minimum score of an entity, ``entity_threshold``."""
@@ -223,17 +222,14 @@ def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
         return torch.einsum("...nt,...td->...nd", weights, tokens.float())
 
 
-def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Tensor:
+def name_scores(head: Any, said: Tensor, names: Tensor) -> Tensor:
     """Score whether texts mention the entities of names; float32.
 
-    The head maps the vector from the text and the vector of the name, and the score is their cosine; without a head
-    (None), it is the cosine of the unmapped vectors. (The head of section 3.3 scores the vector from the text alone; it
-    ranks entities worse.) ``said`` comes from `entity_in_text`; it and ``names`` have the shape (..., names, dim), and
-    the result has the shape (..., names).
+    The linear layer ``head`` maps the vector from the text and that of the name, and the score is their cosine. (The
+    head of section 3.3 scores the vector from the text alone; it ranks entities worse.) ``said`` comes from
+    `entity_in_text`; it and ``names`` have the shape (..., names, dim), and the result has the shape (..., names).
     """
     import torch
 
     with torch.autocast(said.device.type, enabled=False):
-        names = names.float()
-        mapped = (said, names) if head is None else (head(said), head(names))
-        return torch.cosine_similarity(mapped[0], mapped[1], dim=-1)
+        return torch.cosine_similarity(head(said), head(names.float()), dim=-1)

@@ -33,7 +33,6 @@ from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import Pooling
-from arbo.encoders.pretrained import linear_of
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids, ranges
@@ -354,8 +353,8 @@ def train_oslat(
     """Train label attention and its linking head, and write the model to a folder.
 
     See `arbo.train` for further arguments and errors. The best start is a transformer that `train_self_alignment` has
-    trained; a linking head of ``model`` is replaced. Documents are read by the sentence; the positions of mentions are
-    not used. Entities with only one name are left out.
+    trained. Documents are read by the sentence; the positions of mentions are not used. Entities with only one name are
+    left out.
 
     ``dev`` sets the minimum score of an entity for a finder (`ModelFinder`), which looks for candidates by the long
     forms of abbreviations unless ``expand_abbreviations`` is false. Without ``dev``, it is that of even odds in
@@ -375,8 +374,5 @@ def train_oslat(
         return model if dev is None else finder.tuned(corpora["dev"], kb, announce=workplace.options.announce).model
 
     with training(out, job, config, options) as workplace:
-        dim = model.transformer.dim
-        head = linear_of({"weight": torch.eye(dim)}, dim)  # changes no score
-        start = model.with_head(head.to(model.tower.model.device)).with_threshold(EVEN)
-        OslatTrainer(start, data["documents"], None, config, workplace).run(finish)
+        OslatTrainer(model.with_threshold(EVEN), data["documents"], None, config, workplace).run(finish)
     return LabelAttention.from_pretrained(workplace.target)
