@@ -57,13 +57,13 @@ def some(n: int, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_what_was_added_is_found(tmp_path: Path) -> None:
-    store = EmbeddingStore.open(tmp_path / "a b" / "é", "model")
+    store = EmbeddingStore(tmp_path / "a b" / "é" / "model")
     keys, vectors = some(20)
     store.add(keys[:12], vectors[:12])
     store.add(keys[10:15], vectors[10:15])
     into = np.zeros((20, 3), np.float32)
     order = np.random.default_rng(1).permutation(20)
-    known = EmbeddingStore.open(tmp_path / "a b" / "é", "model").find(keys[order], into)
+    known = EmbeddingStore(tmp_path / "a b" / "é" / "model").find(keys[order], into)
     assert known.tolist() == (order < 15).tolist()
     assert np.array_equal(into[known], vectors[order][known])
     assert not into[~known].any()
@@ -72,7 +72,7 @@ def test_what_was_added_is_found(tmp_path: Path) -> None:
 def test_keys_that_differ_in_zero_bytes_alone(tmp_path: Path) -> None:
     raw = [b"a" * 15 + b"\0", b"a" * 15 + b"\1", b"\0" * 16, b"\0" * 15 + b"a", b"a" + b"\0" * 15, b"\0a" + b"\0" * 14]
     keys, vectors = np.array(raw, "S16"), np.eye(6, dtype=np.float32)
-    store = EmbeddingStore.open(tmp_path, "model")
+    store = EmbeddingStore(tmp_path)
     for place in (0, 2, 4):
         store.add(keys[place : place + 1], vectors[place : place + 1])
     into = np.zeros((6, 6), np.float32)

@@ -241,7 +241,7 @@ class DualEncoder(TowerModel, Encoder):
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
         store = None
         if self.cache is not None:
-            store = EmbeddingStore.open(self.cache, texts.identity(self.config.pooling))
+            store = EmbeddingStore(Path(os.path.expanduser(self.cache), texts.identity(self.config.pooling)))
         known = store.find(texts.keys, matrix) if store else np.zeros(len(texts.keys), np.bool_)
         missing = np.flatnonzero(~known)
         missing = missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
@@ -306,16 +306,6 @@ class EmbeddingStore:
 
     folder: Path
 
-    @classmethod
-    def open(cls, folder: PathLike, model: str) -> Self:
-        """Open or create the folder of a ``model``, a hash of all but the text; raise UsageError if that fails."""
-        path = Path(os.path.expanduser(folder)) / model
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(path, error.strerror) from error
-        return cls(path)
-
     def find(self, keys: Keys, into: Floats) -> Bools:
         """Return whether each key is in the store, (keys,), and copy its vector to its row of ``into``, (keys, dim)."""
         known = np.zeros(len(keys), np.bool_)
@@ -346,7 +336,8 @@ class EmbeddingStore:
         try:
             write_whole(target, lambda partial: partial.write_bytes(content))
         except UsageError as error:
-            raise _unwritable(self.folder, error) from error
+            advice = "free some space, or choose another (--cache)"
+            raise UsageError(f"cannot keep embeddings in {self.folder}: {error}; {advice}") from error
 
     def _files(self) -> Iterator[tuple[Keys, Floats]]:
         """Read all files; the embeddings of a file that cannot be read are computed again."""
@@ -370,7 +361,3 @@ def key_of(texts: Sequence[str]) -> bytes:
         encoded = text.encode()
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.digest()
-
-
-def _unwritable(folder: Path, reason: object) -> UsageError:
-    return UsageError(f"cannot keep embeddings in {folder}: {reason}; free some space, or choose another (--cache)")
