@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,6 @@ _ORDER = 0  # seed of the order of queries, beside the seeds of what a step samp
 
 class TrainingError(ArboError):
     """The loss or a gradient is NaN or infinite."""
-
-
-class Examples(Protocol):
-    """Annotated mentions, names or texts that the loop can train on."""
-
-    @property
-    def queries(self) -> Ids:
-        """The indices of those to train on."""
 
 
 Model = TypeVar("Model", bound=TowerModel)
@@ -59,7 +51,7 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     best = ""  # name of the score on development documents that selects the best model
     model: Model
-    data: Examples
+    data: Any  # annotated mentions, names or texts; its ``queries`` are the indices of those to train on
     dev: object | None
     config: LoopConfig
     workplace: Workplace
