@@ -207,14 +207,11 @@ class Tower:
         """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
         import torch
 
-        batches = self.batches(rows)
-        vectors = torch.cat([self.encode([rows[i] for i in batch], pooling) for batch in batches])
-        return vectors[torch.from_numpy(np.argsort(np.concatenate(batches))).to(vectors.device)]
-
-    def batches(self, rows: Sequence[TokenRow]) -> list[list[int]]:
-        """Divide rows into batches of similar length; return the indices of each."""
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
-        return [order[batch] for batch in packs([len(rows[i].ids) for i in order], self.tokens_a_batch)]
+        ascending = [rows[i] for i in order]
+        batches = packs([len(row.ids) for row in ascending], self.tokens_a_batch)
+        vectors = torch.cat([self.encode(ascending[batch], pooling) for batch in batches])
+        return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
 
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> Floats:
         """Embed rows of tokens in evaluation mode, in batches of similar length; (vectors, dim), row after row.

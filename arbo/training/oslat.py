@@ -26,7 +26,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
@@ -280,14 +279,11 @@ def train_self_alignment(
 
 
 def _tokens(tower: Tower, rows: list[TokenRow]) -> tuple[Tensor, Tensor]:
-    """Encode the tokens of texts, (texts, tokens, dim), and return which of them exist."""
-    vectors: dict[int, Tensor] = {}
-    for batch in tower.batches(rows):
-        encoded = tower.encode([rows[i] for i in batch], None)
-        vectors |= {i: text[rows[i].begin : rows[i].end] for i, text in zip(batch, encoded, strict=True)}
-    tokens = pad_sequence([vectors[i] for i in range(len(rows))], True)
-    length = torch.tensor([row.end - row.begin for row in rows], device=tokens.device)
-    return tokens, torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
+    """Encode the tokens of rows, (rows, tokens, dim), and return which of them are of the text."""
+    tokens = tower.encode(rows, None)
+    ends = torch.tensor([(row.begin, row.end) for row in rows], device=tokens.device)
+    place = torch.arange(tokens.shape[1], device=tokens.device)
+    return tokens, (ends[:, :1] <= place) & (place < ends[:, 1:])
 
 
 @dataclass(eq=False)
