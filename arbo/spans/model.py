@@ -25,7 +25,6 @@ from arbo.encoders.pretrained import linear_of
 from arbo.encoders.templates import Speller, Template, TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids, pairs_of
-from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.settings import Count, Finite, Settings, Share
 from arbo.text.words import Offsets
@@ -92,18 +91,11 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
-        """Make an untrained model from any transformer; its linking head is the identity.
-
-        Raise UsageError if the tower has a projection; label attention compares unprojected vectors.
-        """
-        if tower.projection is not None:
-            raise UsageError(
-                f"the model projects its vectors to {tower.dim} dimensions, but label attention compares unprojected "
-                "vectors; use a model without a projection"
-            )
+        """Make an untrained model from any transformer; its linking head, in place of a projection, is the identity."""
         import torch
 
-        head = linear_of({"weight": torch.eye(tower.dim)}, tower.dim).to(tower.model.device)
+        width = tower.model.config.hidden_size
+        head = linear_of({"weight": torch.eye(width)}, width).to(tower.model.device)
         return cls(Tower.of(tower.model, tower.tokenizer, head), config or LabelAttentionConfig())
 
     def with_threshold(self, threshold: float) -> Self:
