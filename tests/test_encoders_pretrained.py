@@ -34,7 +34,9 @@ def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[
 
 
 def test_positions_that_are_counted_from_the_padding(roberta: Tower) -> None:
-    assert roberta.longest == 128
+    roberta.check_length(128)
+    with pytest.raises(UsageError, match="max_length=129, but the model reads at most 128 tokens"):
+        roberta.check_length(129)
     assert roberta.model.config.max_position_embeddings == 130
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -150,22 +151,16 @@ class Tower:
         """Length of its vectors."""
         return int(self.model.config.hidden_size if self.projection is None else self.projection.out_features)
 
-    @property
-    def longest(self) -> int | None:
-        """Maximum number of tokens that the model reads at once; None if unknown."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
-        if positions is None:
-            return None
+    def check_length(self, max_length: int) -> None:
+        """Raise UsageError if the model cannot read ``max_length`` tokens at once, as far as its configuration says."""
+        positions = getattr(self.model.config, "max_position_embeddings", None) or math.inf
         # RoBERTa and similar models count positions from the one after that of the padding token.
         table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
         padding = getattr(table, "padding_idx", None)
-        return int(positions) - (0 if padding is None else padding + 1)
-
-    def check_length(self, max_length: int) -> None:
-        """Raise UsageError if the model cannot read ``max_length`` tokens at once."""
-        if self.longest is not None and max_length > self.longest:
-            problem = f"max_length={max_length}, but the model reads at most {self.longest} tokens"
-            raise UsageError(f"{problem}; lower it (`--set max_length={self.longest}`)")
+        longest = positions - (0 if padding is None else padding + 1)
+        if max_length > longest:
+            problem = f"max_length={max_length}, but the model reads at most {longest} tokens"
+            raise UsageError(f"{problem}; lower it (`--set max_length={longest}`)")
 
     @property
     def tokens_a_batch(self) -> int:
