@@ -1,7 +1,7 @@
 """Training of dual-encoders: choose positives and negatives, encode the distinct texts of a batch, compare vectors."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -107,7 +107,8 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         entity_read, entity_place = np.unique(self.entities.row[nodes[is_entity]], return_inverse=True)
         spelt = [Text(self.mentions.tower, row) for row in self.mentions.spell(read)]
         spelt += [Text(self.entities.tower, row) for row in self.entities.spell(entity_read)]
-        number = codes_of(map(self._key, spelt))
+        has_place = self.model.config.pooling == "mention"  # the only pooling that uses the place of a mention or name
+        number = codes_of((text.tower, tuple(text.row.ids), has_place and text.row[1:]) for text in spelt)
         texts = [spelt[i] for i in np.unique(number, return_index=True)[1]]
         order = np.argsort([len(text.row.ids) for text in texts], kind="stable")
         rank = np.argsort(order)[number]
@@ -117,11 +118,6 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         exists = nodes >= 0
         exists[:, 1:] &= (node[:, 1:] != node[:, :1]) & (node[:, 1:] != mention[:, None])
         return Batch([texts[i] for i in order], mention, node, exists)
-
-    def _key(self, text: Text) -> Hashable:
-        """Return the values that a text's vector depends on; only the pooling ``mention`` uses its position."""
-        ids, *place = text.row
-        return text.tower, tuple(ids), tuple(place) if self.model.config.pooling == "mention" else None
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
         """Encode some texts of a batch, those of similar length together; (texts, dim)."""
