@@ -1,12 +1,12 @@
 """Score the mentions found in unmarked documents, and their entities."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from arbo.data import Corpus, Document, KnowledgeBase, Mention
+from arbo.data import Corpus, KnowledgeBase, Mention
 from arbo.data.gold import Gold
 from arbo.engine import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.errors import UsageError
@@ -88,7 +88,8 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
     of_items = span_scores([true.get(item, []) for item in items], [pred.get(item, []) for item in items]).items
     links = np.zeros((len(gold), of_items.shape[1]), np.int64)
     np.add.at(links, np.array([row for row, _ in items], np.int64), of_items)
-    return FoundScores(span_scores(_spans(gold), _spans(found)), SpanScores(links))
+    gold_spans, spans = ([[mention.spans for mention in of.mentions] for of in corpus] for corpus in (gold, found))
+    return FoundScores(span_scores(gold_spans, spans), SpanScores(links))
 
 
 def _lines(name: str, scores: SpanScores, among: str = "") -> Iterator[Line]:
@@ -112,7 +113,3 @@ def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Seque
         and any(begin < last and first < end for begin, end in mention.spans for first, last in found.spans)
     ]
     return accepted[min(right)[1]][0] if right else entity
-
-
-def _spans(documents: Iterable[Document]) -> list[list[Spans]]:
-    return [[mention.spans for mention in document.mentions] for document in documents]
