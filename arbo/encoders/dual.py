@@ -307,13 +307,25 @@ class EmbeddingStore:
     folder: Path
 
     def find(self, keys: Keys, into: Floats) -> Bools:
-        """Return whether each key is in the store, (keys,), and copy its vector to its row of ``into``, (keys, dim)."""
-        known = np.zeros(len(keys), np.bool_)
-        if not len(keys):
-            return known
-        order = np.argsort(keys)
+        """Return whether each key is in the store, (keys,), and copy its vector to its row of ``into``, (keys, dim).
+
+        Files that cannot be read are left out, so that their embeddings are computed again.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        known, order = np.zeros(len(keys), np.bool_), np.argsort(keys)
         ordered = keys[order]
-        for stored, vectors in self._files():
+        for file in sorted(self.folder.glob("*.safetensors")) if len(keys) else ():
+            try:
+                tensors = load_file(file)
+                stored, vectors = (
+                    np.ascontiguousarray(tensors["keys"]).view(f"S{KEY_BYTES}").ravel(),
+                    tensors["vectors"],
+                )
+            except (OSError, KeyError, SafetensorError) as error:
+                logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
+                continue
             place = np.searchsorted(ordered, stored)
             place[place == len(ordered)] = 0
             here = ordered[place] == stored
@@ -338,20 +350,6 @@ class EmbeddingStore:
         except UsageError as error:
             advice = "free some space, or choose another (--cache)"
             raise UsageError(f"cannot keep embeddings in {self.folder}: {error}; {advice}") from error
-
-    def _files(self) -> Iterator[tuple[Keys, Floats]]:
-        """Read all files; the embeddings of a file that cannot be read are computed again."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        for file in sorted(self.folder.glob("*.safetensors")):
-            try:
-                tensors = load_file(file)
-                keys, vectors = tensors["keys"], tensors["vectors"]
-            except (OSError, KeyError, SafetensorError) as error:
-                logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
-                continue
-            yield np.ascontiguousarray(keys).view(f"S{KEY_BYTES}").ravel(), vectors
 
 
 def key_of(texts: Sequence[str]) -> bytes:
