@@ -19,7 +19,6 @@ from arbo.data import Corpus, KnowledgeBase, MentionInput
 from arbo.data.fingerprint import learnt_from
 from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder
-from arbo.encoders.templates import TokenRow
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import UsageError
 from arbo.linker import Linker
@@ -72,15 +71,6 @@ class RerankingSet:
         return np.flatnonzero(self.nodes[:, 0] >= 0)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PairBatch:
-    """Pairs of mentions and the entities to compare them with."""
-
-    rows: list[TokenRow]  # (pairs,) in the order of ``exists``
-    exists: Bools  # (mentions, 1 + k) which entities to compare with, the gold entity first
-    retrieval: Floats  # (mentions, 1 + k) the weighted first-stage scores, which are added to the model's
-
-
 @dataclass(eq=False)
 class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     """Trains a cross-encoder, for `train_reranker`."""
@@ -91,7 +81,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     best = "accuracy"  # the share of mentions with a gold id whose first candidate is correct
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect the texts of the training data, and return the function that scores a batch of pairs."""
+        """Collect the texts of the training data, and return the function that scores the candidates of mentions."""
         self.used = np.unique(self.data.nodes[self.data.nodes >= 0])
         used_kb = KnowledgeBase(self.data.kb.entities[i] for i in self.used)
         self.pairs = self.model.pairs(self.data.inputs, used_kb)
@@ -103,25 +93,29 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     def loss_of(self, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some mentions."""
-        pairs = self.pairs_of(batch[rows])
-        scores = self.prepared(pairs)
-        return cross_entropy(scores, torch.from_numpy(pairs.exists).to(scores.device)).sum()
+        scores, (_, exists) = self.prepared(batch[rows]), self.compared(batch[rows])
+        return cross_entropy(scores, torch.from_numpy(exists).to(scores.device)).sum()
 
-    def pairs_of(self, mentions: Ids) -> PairBatch:
-        """Collect the pairs of some mentions; entities with the text of the gold one are left out."""
+    def compared(self, mentions: Ids) -> tuple[Ids, Bools]:
+        """Return the texts of the entities to compare mentions with, the gold one first, and which of them exist.
+
+        Both have the shape (mentions, 1 + k). Entities with the text of the gold one are left out.
+        """
         nodes = self.data.nodes[mentions]
         text = self.pairs.entities.row[np.searchsorted(self.used, nodes)]
         exists = nodes >= 0
         exists[:, 1:] &= text[:, 1:] != text[:, :1]
+        return text, exists
+
+    def scored(self, mentions: Ids) -> Tensor:
+        """Score mentions with their entities, with gradients, and add the first stage's scores; (mentions, 1 + k)."""
+        text, exists = self.compared(mentions)
         mention, place = np.nonzero(exists)
         rows = self.pairs.spell(self.pairs.mentions.row[mentions[mention]], text[mention, place])
-        return PairBatch(rows, exists, np.float32(self.model.retrieval_weight) * self.data.retrieval[mentions])
-
-    def scored(self, batch: PairBatch) -> Tensor:
-        """Score the pairs of a batch, with gradients; (mentions, 1 + k)."""
-        values = self.model.tower.encode_apart(batch.rows, self.model.config.pooling)[:, 0]
-        at = tuple(torch.from_numpy(array).to(values.device) for array in np.nonzero(batch.exists))
-        return torch.from_numpy(batch.retrieval).to(values).index_put(at, values, accumulate=True)
+        values = self.model.tower.encode_apart(rows, self.model.config.pooling)[:, 0]
+        retrieval = torch.from_numpy(np.float32(self.model.retrieval_weight) * self.data.retrieval[mentions])
+        at = (torch.from_numpy(mention).to(values.device), torch.from_numpy(place).to(values.device))
+        return retrieval.to(values).index_put(at, values, accumulate=True)
 
     def development_scores(self) -> dict[str, float]:
         """Score the reranked candidates of the development documents."""
