@@ -7,7 +7,6 @@ A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best o
 from __future__ import annotations
 
 import re
-from bisect import bisect, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -104,23 +103,14 @@ def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int
     def rank(place: int) -> tuple[float, int, Spans]:
         return -score[place], -sum(end - begin for begin, end in spans[place]), spans[place]
 
-    taken: list[Span] = []
+    taken: set[int] = set()
     best = []
     for place in sorted(range(len(spans)), key=rank):
-        if all(_is_free(taken, span) for span in spans[place]):
+        characters = {at for span in spans[place] for at in range(*span)}
+        if taken.isdisjoint(characters):
             best.append(place)
-            covered = 0
-            for begin, end in sorted(spans[place]):  # they may overlap each other
-                if covered < end:
-                    insort(taken, (max(begin, covered), end))
-                    covered = end
+            taken |= characters
     return sorted(best)
-
-
-def _is_free(taken: Sequence[Span], span: Span) -> bool:
-    """Return whether a span shares no character with the taken spans, which do not overlap each other."""
-    after = bisect(taken, span)
-    return (after == 0 or taken[after - 1][1] <= span[0]) and (after == len(taken) or span[1] <= taken[after][0])
 
 
 def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
