@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -155,15 +155,11 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     """
     a, b = (run if isinstance(run, Run) else Run.load(run) for run in (a, b))
     row_in_a, exchange = rows_in(a, b), _exchange_of(a, b)
-    changes, mentions = list(_cluster_changes(*_changed(a, b, row_in_a))), list(_mention_changes(a, b, row_in_a))
-    answers = {id_ for row in mentions for id_ in (row.entity_before, row.entity_after) if id_ is not None}
-    causes = exchange.causes(sorted(answers | {row.cluster for row in changes})) if exchange else {}
+    was, now, pairs = _changed(a, b, row_in_a)
+    causes = exchange.causes(row["cluster_id"] for row in was + now) if exchange else {}
     return Diff(
-        tuple(replace(row, cause=causes.get(row.cluster)) for row in changes),
-        tuple(
-            replace(row, cause=causes.get(row.entity_before or "") or causes.get(row.entity_after or ""))
-            for row in mentions
-        ),
+        tuple(_cluster_changes(was, now, pairs, causes)),
+        tuple(_mention_changes(a, b, row_in_a, causes)),
         exchange.counts if exchange else {},
         _settings(a.manifest, b.manifest),
     )
@@ -205,52 +201,34 @@ _Clusters = list[dict[str, Any]]
 
 
 def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints]:
-    """Return the clusters that are not the same in both runs, and the pairs of these that a mention moved between.
+    """Return the clusters that are not the same in both runs, and the pairs of these that share mentions, (3, pairs).
 
-    A pair has a row for each mention that both runs have: the place of its earlier and of its later cluster.
+    A pair has the place of the earlier and of the later cluster, and the number of mentions that both have. Clusters
+    are the same if id, entity and all mentions are.
     """
-    shared = row_in_a >= 0
-    before, after = a.cluster_rows[row_in_a[shared]], b.cluster_rows[shared]
-    heir = _unchanged(a.cluster_table, b.cluster_table, before, after)
-    is_changed, is_other = heir < 0, np.ones(len(b.cluster_table), np.bool_)
-    is_other[heir[~is_changed]] = False
-    rows = np.flatnonzero(is_changed), np.flatnonzero(is_other)
-    moved = is_changed[before]
-    pairs = np.column_stack([np.searchsorted(rows[0], before[moved]), np.searchsorted(rows[1], after[moved])])
-    names = ["cluster_id", "entity_id", "name", "size"]
-    was, now = (
-        run.cluster_table.select(names).take(pa.array(places)).to_pylist()
-        for run, places in zip((a, b), rows, strict=True)
-    )
-    return was, now, pairs
+    shared, n = row_in_a >= 0, max(1, len(b.cluster_table))
+    pair, count = np.unique(a.cluster_rows[row_in_a[shared]] * n + b.cluster_rows[shared], return_counts=True)
+    rows = np.divmod(pair, n)
+    tables = [run.cluster_table.select(["cluster_id", "entity_id", "name", "size"]) for run in (a, b)]
+    was, now = (table.take(numbers(row)) for table, row in zip(tables, rows, strict=True))
+    is_same = np.logical_and(was["size"].to_numpy() == count, now["size"].to_numpy() == count)
+    for name in ("cluster_id", "entity_id"):
+        is_same &= pc.equal(pc.fill_null(was[name], ""), pc.fill_null(now[name], "")).to_numpy()
+    left = [np.delete(np.arange(len(table)), row[is_same]) for table, row in zip(tables, rows, strict=True)]
+    places = [np.searchsorted(some, row[~is_same]) for some, row in zip(left, rows, strict=True)]
+    before, after = (table.take(numbers(some)).to_pylist() for table, some in zip(tables, left, strict=True))
+    return before, after, np.stack([*places, count[~is_same]])
 
 
-def _unchanged(earlier: pa.Table, later: pa.Table, before: Ints, after: Ints) -> Ints:
-    """Return the later row of each earlier cluster with the same id, entity and mentions; -1 for a changed one.
-
-    ``before`` and ``after`` are the rows of the clusters of each mention that both runs have.
-    """
-    heir = pc.fill_null(pc.index_in(earlier["cluster_id"], later["cluster_id"].combine_chunks()), -1)
-    heir = heir.to_numpy().astype(np.int64)
-    size, size_now = (table["size"].to_numpy() for table in (earlier, later))
-    is_same = heir >= 0
-    is_same &= np.bincount(before, minlength=len(heir)) == size  # no mention is gone
-    is_same &= np.append(size_now, -1)[heir] == size  # none is new
-    is_same[before[heir[before] != after]] = False  # none has moved
-    rows = np.flatnonzero(is_same)
-    entity = pc.fill_null(earlier["entity_id"].take(pa.array(rows)), "")
-    entity_now = pc.fill_null(later["entity_id"].take(pa.array(heir[rows])), "")
-    is_same[rows] = pc.equal(entity, entity_now).to_numpy()
-    return np.where(is_same, heir, -1)
-
-
-def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterator[ClusterChange]:
+def _cluster_changes(
+    before: _Clusters, after: _Clusters, pairs: Ints, causes: Mapping[str, str]
+) -> Iterator[ClusterChange]:
     sources: defaultdict[int, list[int]] = defaultdict(list)
     targets: defaultdict[int, list[int]] = defaultdict(list)
-    for old, new in np.unique(pairs, axis=0).tolist():
+    for old, new, _ in pairs.T.tolist():
         sources[new].append(old)
         targets[old].append(new)
-    n_shared = np.bincount(pairs[:, 1], minlength=len(after))
+    n_shared = np.bincount(pairs[1], pairs[2], minlength=len(after))
     heir = _heirs(before, after, sources, targets)
     origin = {new: old for old, new in heir.items()}
     for new, now in enumerate(after):
@@ -275,13 +253,13 @@ def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterat
         else:
             kind = "shrunk" if n_shared[new] < size else None
         if kind is not None:
-            others = _ids(before, of), _ids(after, into)
-            yield ClusterChange(now["cluster_id"], kind, now["name"], size, now["size"], *others)
+            id_, others = now["cluster_id"], (_ids(before, of), _ids(after, into))
+            yield ClusterChange(id_, kind, now["name"], size, now["size"], *others, causes.get(id_))
     for old, was in enumerate(before):
         if old not in heir:
-            n = len(targets[old])
+            n, id_, heirs = len(targets[old]), was["cluster_id"], _ids(after, targets[old])
             end: ClusterChangeKind = "gone" if n == 0 else "merged" if n == 1 else "split"
-            yield ClusterChange(was["cluster_id"], end, was["name"], was["size"], 0, (), _ids(after, targets[old]))
+            yield ClusterChange(id_, end, was["name"], was["size"], 0, (), heirs, causes.get(id_))
 
 
 def _ids(clusters: _Clusters, places: Sequence[int]) -> tuple[str, ...]:
@@ -306,7 +284,7 @@ def _heirs(
 _DESCRIBED = ["mention_id", "document_id", "text", "gold"]
 
 
-def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
+def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) -> Iterator[MentionChange]:
     shared = row_in_a >= 0
     changed = ~shared
     old = pa.array(row_in_a, mask=~shared)
@@ -335,4 +313,5 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
         else:
             kind = "linked" if ids[0] is None else "unlinked" if ids[1] is None else "moved"
         mention = one["mention_id"], one["document_id"], one["text"]
-        yield MentionChange(*mention, kind, *ids, now["parent"], now["step"], gold, sentence)
+        cause = causes.get(ids[0] or "") or causes.get(ids[1] or "")
+        yield MentionChange(*mention, kind, *ids, now["parent"], now["step"], gold, sentence, cause)
