@@ -174,8 +174,8 @@ class ScoringConfig(Settings):
     seed: Number = 0
     """Random seed of confidence intervals and significance tests."""
     per_document: bool = False
-    """Let `score` also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL
-    F1; with ``--json``, all scores."""
+    """Let `evaluate` split clusters by document before it scores coreference, and `score` also show the scores of each
+    document: for one system, the F1 of all metrics; for several, the CoNLL F1; with ``--json``, all scores."""
 
 
 SCORING = Group("scoring", __name__, "ScoringConfig")
@@ -218,21 +218,10 @@ _RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PA
 _TRAIN = "Training documents, to score seen and unseen entities separately too."
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationConfig(Settings):
-    """What is scored besides."""
-
-    per_document: bool = False
-    """Split clusters by document before scoring coreference."""
-
-
-EVALUATION = Group("evaluation", __name__, "EvaluationConfig")
-
-
 def evaluate(
     runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
     annotated: Reading,
-    how: Annotated[Chosen, Shown((EVALUATION, SCORING, READING), TABLE)],
+    how: Annotated[Chosen, Shown((SCORING, READING), TABLE)],
     train: Annotated[Path | None, Option(help=_TRAIN)] = None,
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
@@ -267,8 +256,7 @@ def evaluate(
     if gold and documents:
         evaluations = _found_scores(results, names, documents, kb)
     else:
-        per_document = how.of(EVALUATION, EvaluationConfig()).per_document
-        parts = {"per_document": per_document, "singletons": not scoring.remove_singletons}
+        parts = {"per_document": scoring.per_document, "singletons": not scoring.remove_singletons}
         evaluations = evaluate_together(results, train=documents, **parts)
     report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     text = next((one for one in evaluations.values() if not one.lines), report)
