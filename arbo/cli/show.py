@@ -16,11 +16,10 @@ from arbo.cli.fields import READING, TABLE, Chosen, Group, Shown
 from arbo.cli.inputs import Reading, ReadingConfig, check_no_input, check_output
 from arbo.errors import UsageError
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
-from arbo.progress import bars
 from arbo.settings import Number, Settings
 
 if TYPE_CHECKING:
-    from arbo.engine import Line, Report, Table
+    from arbo.engine import Report
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
 
@@ -319,28 +318,8 @@ def score(
         seed=scoring.seed,
         tell=console.say,
         warn=console.warn,
-        announce=bars,
     )
     systems = _of_systems(scores.as_dict(names, scoring.per_document))
-    text: Any = scores.report
-    if scoring.per_document:
-        text = f"{scores.report}\n\n{_table_by_document(scores.by_document())}"
+    text = f"{scores.report}\n\n{scores.table}" if scoring.per_document else scores.report
     console.answer({"key": str(key), **systems, "report": scores.report.as_dict()}, text)
     _save(scores.report, save)
-
-
-def _table_by_document(documents: Mapping[str, Mapping[str, Sequence[Line]]]) -> Table:
-    """Make a table with a row for each document: all scores of one system, or the CoNLL F1 of several.
-
-    ``documents`` are the lines of each system, by document.
-    """
-    from arbo.engine import Table, text_of
-
-    several = any(len(systems) > 1 for systems in documents.values())
-    rows = {
-        document: {name if several else line.name: line.score for name, lines in systems.items() for line in lines}
-        for document, systems in documents.items()
-    }  # of several systems, the last line is CoNLL
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    cells = [(document, *map(text_of, row.values())) for document, row in rows.items()]
-    return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by document", ("", *columns), cells)

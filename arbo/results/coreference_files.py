@@ -14,14 +14,16 @@ from arbo.engine import (
     PairedCounts,
     Report,
     Resampling,
+    Table,
     coreference_by_document,
     coreference_lines,
     read_clusters,
     read_conll,
+    text_of,
 )
 from arbo.errors import DataError, listed
 from arbo.formats.files import read_text
-from arbo.progress import Announce, quiet
+from arbo.progress import bars
 
 ClusterFormat = Literal["conll", "jsonl"]
 Tell = Callable[[str], None]
@@ -48,13 +50,21 @@ class FileScores:
             for name, pair in self.pairs.items()
         }
 
-    def by_document(self) -> dict[str, dict[str, list[Line]]]:
-        """Return the lines of each system by document."""
-        documents = next(iter(self.pairs.values())).documents
-        return {
-            document: {name: _lines([pair.documents[document]]) for name, pair in self.pairs.items()}
-            for document in documents
-        }
+    @property
+    def table(self) -> Table:
+        """A row for each document of the key: all scores of one system, or the CoNLL F1 of several."""
+        several, (first, *_) = len(self.pairs) > 1, self.pairs.values()
+        rows = {
+            document: {
+                name if several else line.name: text_of(line.score)
+                for name, pair in self.pairs.items()
+                for line in _lines([pair.documents[document]])
+            }
+            for document in first.documents
+        }  # of several systems, the last line is CoNLL
+        names = dict.fromkeys(name for row in rows.values() for name in row)
+        cells = [(document, *row.values()) for document, row in rows.items()]
+        return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by document", ("", *names), cells)
 
 
 def score_files(
@@ -66,7 +76,6 @@ def score_files(
     seed: int = 0,
     tell: Tell,
     warn: Tell,
-    announce: Announce = quiet,
 ) -> FileScores:
     """Score the clusters of files, by the name of their system, against those of a key.
 
@@ -77,7 +86,7 @@ def score_files(
     for name, path in responses.items():
         response = read(path)
         _warn_of_shifts(name, true, response, warn)
-        pairs[name] = coreference_by_document(true.documents, response.documents, progress=announce("scoring"))
+        pairs[name] = coreference_by_document(true.documents, response.documents, progress=bars("scoring"))
         _tell_unpaired(name, pairs[name], tell, warn)
     first, *others = pairs
     n = len(pairs[first].documents)
