@@ -71,11 +71,14 @@ def test_a_run_without_texts_or_graph_is_served(served: Served, result: arbo.Res
     assert client.get("/api/cuts").json()["error"] == overview["no_cuts"]
 
 
-def test_an_entity_is_described_by_the_knowledge_base(result: arbo.Result, sample: Sample) -> None:
+def test_an_entity_is_described_by_the_knowledge_base(sample: Sample, tmp_path: Path) -> None:
     kb = arbo.KnowledgeBase([*sample[1].entities, arbo.Entity("far", "far away", ("afar",), "Far.", ("Place",))])
-    told = Payload(result, "sample", kb=kb).entity("far")
-    assert told == {"names": ["far away", "afar"], "more_names": 0, "description": "Far."}
-    assert Payload(result, "sample", kb=kb).entity("nobody") == Payload(result, "sample").entity("far") == {}
+    linker(kb).link(sample[0]).save(tmp_path / "run")
+    kb.save(tmp_path / "kb.jsonl")
+    page = page_of(tmp_path / "run", None, tmp_path / "answers", None, tmp_path / "kb.jsonl", tmp_path / "out")
+    assert page.entity("far") == {"names": ["far away", "afar"], "more_names": 0, "description": "Far."}
+    assert page.entity("nobody") == {}
+    assert page.payload.overview["described"]
 
 
 def test_changes_that_matter_most_come_first(sample: Sample, result: arbo.Result) -> None:

@@ -140,7 +140,7 @@ def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats, Ints]:
     parent = np.where((run.parent_rows < 0) & ~nil, -2, run.parent_rows)
     step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
     if not isinstance(cuts, str):
-        child, above, weight = _rooted(_nil_edges(cuts), len(parent))
+        child, above, weight = _nil_trees(cuts)
         parent[child], step[child] = above, weight
     step[~np.isfinite(step)] = np.nan
     below = np.flatnonzero(parent >= 0)
@@ -150,24 +150,21 @@ def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats, Ints]:
     return parent, step, joins
 
 
-def _nil_edges(cuts: Cuts) -> Edges:
-    """Return the edges of the trees of the NIL clusters, between rows of the tables."""
-    tree, labels = cuts.base.tree(), cuts.base.labels[cuts.base.n_entities :]
-    inside = labels[tree.source] == labels[tree.target]
-    source, target = (cuts.order[ends[inside]] for ends in (tree.source, tree.target))
-    return Edges(source, target, tree.height[inside])
+def _nil_trees(cuts: Cuts) -> tuple[Ints, Ints, Floats]:
+    """Return the edges of the trees of the NIL clusters, between rows of the tables: children, parents and weights.
 
-
-def _rooted(edges: Edges, n: int) -> tuple[Ints, Ints, Floats]:
-    """Direct the edges of trees away from the first row of each; return children, parents and weights."""
+    They lead away from the first row of each tree.
+    """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-    ends = np.asarray(edges.source, np.int64), np.asarray(edges.target, np.int64)
-    inner = coo_matrix((np.ones(len(ends[0])), ends), shape=(n, n))
+    tree, labels, n = cuts.base.tree(), cuts.base.labels[cuts.base.n_entities :], len(cuts.order)
+    inside = labels[tree.source] == labels[tree.target]
+    source, target = (cuts.order[ends[inside]].astype(np.int64) for ends in (tree.source, tree.target))
+    inner = coo_matrix((np.ones(len(source)), (source, target)), shape=(n, n))
     _, first = np.unique(connected_components(inner, directed=False)[1], return_index=True)
-    source, target = np.append(ends[0], np.full(len(first), n)), np.append(ends[1], first)
-    outer = coo_matrix((np.ones(len(source)), (source, target)), shape=(n + 1, n + 1)).tocsr()
+    ends = np.append(source, np.full(len(first), n)), np.append(target, first)
+    outer = coo_matrix((np.ones(len(ends[0])), ends), shape=(n + 1, n + 1)).tocsr()
     above = breadth_first_order(outer, n, directed=False)[1]
-    down = above[ends[1]] == ends[0]
-    return np.where(down, ends[1], ends[0]), np.where(down, ends[0], ends[1]), np.asarray(edges.weight, np.float64)
+    child = np.where(above[target] == source, target, source)
+    return child, above[child], tree.height[inside]

@@ -83,12 +83,18 @@ class Page:
         self._show(saved.result, saved.folder, open_run(before) if before is not None else _parent(saved, tell))
 
     def texts(self, row: Rows) -> list[str]:
-        """Return the texts of documents; see `Payload`."""
-        return self.payload.texts(row)
+        """Return the texts of documents."""
+        run = self.payload.run
+        if max(row, default=0) >= (n := len(run.document_ids)):
+            raise UsageError(f"the run has {n:,} documents, and none with the number {max(row)}")
+        return run.texts(np.array(row, np.int64)) if run.has_texts else []
 
     def entity(self, id: str) -> Answer:  # noqa: A002
-        """Return what the knowledge base says about an entity; see `Payload`."""
-        return self.payload.entity(id)
+        """Return what the knowledge base says about an entity: nothing about an unknown one."""
+        if self._kb is None or id not in self._kb:
+            return {}
+        known = self._kb[id]
+        return {"names": [known.name, *known.aliases], "more_names": 0, "description": known.definition}
 
     def next(self) -> Answer:
         """Return the present question, and how far the sitting is; ``question`` is None at the end."""
@@ -143,7 +149,8 @@ class Page:
 
     def _show(self, result: Result, folder: Path, earlier: SavedRun | None) -> None:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
-        self.payload = Payload(result, real(folder).name, before=before, since=since, kb=self._kb)
+        name, described = real(folder).name, self._kb is not None
+        self.payload = Payload(result, name, before=before, since=since, described=described)
         self._review = review_of(result, self._file, self._author)
         self._search = search_of(result, self._kb)
         self._offered: set[str] = set()  # ids of the entities that searches found

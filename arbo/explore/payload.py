@@ -1,7 +1,6 @@
 """The content of a page: the tables of a run and its partitions as columns, and its texts apart from them."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.engine import ranges
 from arbo.errors import UsageError
@@ -43,15 +41,15 @@ class Payload:
         texts: bool = True,
         before: Run | None = None,
         since: str | None = None,
-        kb: KnowledgeBase | None = None,
+        described: bool = False,
     ) -> None:
         """Take a run and its name, perhaps with an earlier run, which is named ``since``.
 
-        Without ``texts``, no sentence is readable: mentions keep their own texts, but not their long forms. A knowledge
-        base describes the entities.
+        Without ``texts``, no sentence is readable: mentions keep their own texts, but not their long forms.
+        ``described`` says whether the page can ask for what a knowledge base says about entities.
         """
         self.run, self.name, self.has_texts = run, name, texts and run.has_texts
-        self._before, self._since, self._kb = before, since, kb
+        self._before, self._since, self._described = before, since, described
         self._cuts = cuts_of(run)
         self._known = _Entities(run, None if isinstance(self._cuts, str) else self._cuts.entities)
 
@@ -82,7 +80,7 @@ class Payload:
             "aliases": _ALIASES,
             "links": _link_columns(run),
             "changes": self._before is not None,
-            "described": self._kb is not None,
+            "described": self._described,
             "no_cuts": self._cuts if isinstance(self._cuts, str) else None,
         }
 
@@ -119,19 +117,6 @@ class Payload:
         columns.numbers("discovered.root", -1 - base[members[start[known.n_linked : -1]]])
         points = [[*place, number[one]] for place, one in zip(places, earlier, strict=True)]
         return columns.packed(cuts=json_ready(cuts.values), points=points)
-
-    def texts(self, rows: Sequence[int]) -> list[str]:
-        """Return the texts of documents."""
-        if max(rows, default=0) >= (n := len(self.run.document_ids)):
-            raise UsageError(f"the run has {n:,} documents, and none with the number {max(rows)}")
-        return self.run.texts(np.array(rows, np.int64)) if self.has_texts else []
-
-    def entity(self, id_: str) -> dict[str, Any]:
-        """Return what the knowledge base says about an entity: nothing about an unknown one."""
-        if self._kb is None or id_ not in self._kb:
-            return {}
-        known = self._kb[id_]
-        return {"names": [known.name, *known.aliases], "more_names": 0, "description": known.definition}
 
     @cached_property
     def changes(self) -> dict[str, Any]:
