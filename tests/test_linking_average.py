@@ -69,11 +69,12 @@ def test_an_explanation_names_the_average_and_no_edge(sample: Sample) -> None:
 
 
 def test_a_giant_of_average_linkage(sample: Sample) -> None:
-    giant = arbo.Linker(None, config=replace(AVERAGE, nil_threshold=None)).discover(sample[0]).giants[0]
-    assert "set the NIL threshold below" in str(giant)
-    split = replace(AVERAGE, nil_threshold=giant.splits_below - 1e-6)
-    again = arbo.Linker(None, config=split).discover(sample[0]).giants
-    assert all(other.mentions < giant.mentions for other in again)
+    found = arbo.Linker(None, config=replace(AVERAGE, nil_threshold=None)).discover(sample[0])
+    giant = found.manifest["giants"][0]
+    assert "set the NIL threshold below" in found.warnings[0]
+    split = replace(AVERAGE, nil_threshold=giant["splits_below"] - 1e-6)
+    again = arbo.Linker(None, config=split).discover(sample[0]).manifest["giants"]
+    assert all(other["mentions"] < giant["mentions"] for other in again)
 
 
 def test_inner_products_are_refused(sample: Sample) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ import pytest
 import arbo
 from arbo.linking.description import describe_giants
 from arbo.linking.tables import MentionNames
-from arbo.results.result import Giant
 from clustering import Graph, MergeTree, Partition, merge_tree, partition
 
 
@@ -140,19 +138,19 @@ def loose(ecbplus: arbo.Corpus) -> arbo.Result:
 
 
 def test_a_loose_threshold_makes_a_giant_of_the_news(loose: arbo.Result, ecbplus: arbo.Corpus) -> None:
-    (giant,) = loose.giants
-    assert giant.cluster == loose.discovered[0].id
-    assert giant.mentions == len(loose.discovered[0].mentions)
-    assert giant.share == giant.mentions / 2055
-    below = float(np.nextafter(np.float32(giant.splits_below), np.float32(0)))
+    (giant,) = loose.manifest["giants"]
+    assert giant["cluster"] == loose.discovered[0].id
+    assert giant["mentions"] == len(loose.discovered[0].mentions)
+    assert giant["share"] == giant["mentions"] / 2055
+    below = float(np.nextafter(np.float32(giant["splits_below"]), np.float32(0)))
     split = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=below)).discover(ecbplus)
-    assert split.giants == ()
-    at = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=giant.splits_below)).discover(ecbplus)
-    assert len(at.giants) == 1
+    assert split.manifest["giants"] == []
+    at = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=giant["splits_below"])).discover(ecbplus)
+    assert len(at.manifest["giants"]) == 1
 
 
 def test_sensible_thresholds_make_no_giant(ecbplus: arbo.Corpus) -> None:
-    assert arbo.Linker().discover(ecbplus).giants == ()
+    assert arbo.Linker().discover(ecbplus).manifest["giants"] == []
 
 
 def test_mice_are_no_giant(shared: Callable[[str], Path]) -> None:
@@ -160,14 +158,15 @@ def test_mice_are_no_giant(shared: Callable[[str], Path]) -> None:
     documents = arbo.read_documents(shared("data/craft/dev"), "brat", types=["NCBITaxon"])
     result = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.8)).discover(documents)
     assert len(result.discovered[0].mentions) > 0.2 * len(result.links)
-    assert result.giants == ()
+    assert result.manifest["giants"] == []
 
 
-def test_a_giant_is_part_of_a_run_text_for_people_and_json_for_machines(loose: arbo.Result, tmp_path: Path) -> None:
+def test_a_giant_is_a_warning_of_the_run(result: arbo.Result, tmp_path: Path) -> None:
+    giant = {"cluster": "new-1", "mentions": 1230, "share": 0.412, "names": 300, "splits_below": 0.3129}
+    loose = replace(result, manifest={**result.manifest, "warnings": [], "giants": [giant]})
     loose.save(tmp_path / "run")
-    assert arbo.Result.load(tmp_path / "run").giants == loose.giants
-    assert json.loads(json.dumps(asdict(loose.giants[0])))["linkage"] == "single"
-    assert str(Giant("new-1", 1230, 0.412, 300, 0.3129, "single")).split("\n") == [
+    (warning,) = arbo.Result.load(tmp_path / "run").warnings
+    assert warning.split("\n") == [
         "the discovered cluster new-1 has 41% of all mentions: 1,230 under 300 names; the page of the run (arbo "
         "explore) shows the bridges that join its largest parts",
         "set the mention threshold below 0.312 to split it into parts of usual size",

@@ -4,7 +4,7 @@ Giants are discovered clusters that are too large. NIL mentions are clustered by
 chaining: one wrong edge joins two clusters of any size. A giant shows that the mention threshold is too high for the
 encoder. The cluster of a frequent entity is large too, but has few names. In CRAFT, whose types have 4,213 to 14,036
 mentions, "mice" makes up 46 % of the mentions of its type, and "gene" and "genes" 26 % of theirs; no correct cluster
-has more than five effective names (see `arbo.results.result.Giant`).
+has more than five effective names: 1 divided by the chance that two random mentions of it have the same name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from arbo.retrieval.groups import unmapped
 from arbo.retrieval.retrieval import Retrieval
 
 _SHARE, _MENTIONS, _NAMES = 0.05, 20, 10
-"""A giant has more than this share of all mentions, more mentions than this number, and at least so many names."""
+"""A giant has more than this share of all mentions, more mentions than this, and at least so many effective names."""
 
 
 def describe(
@@ -133,7 +133,10 @@ def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
 def describe_giants(
     names: MentionNames, clusters: Partition, cluster_ids: tuple[pa.Array, Ids]
 ) -> list[dict[str, Any]]:
-    """Return the giants of a partition, ready for JSON, the largest first; for ``cluster_ids`` see `links_of`."""
+    """Return the giants of a partition, ready for JSON, the largest first; for ``cluster_ids`` see `links_of`.
+
+    A mention threshold just below ``splits_below`` (under average linkage, a NIL threshold) leaves no part a giant.
+    """
     label, n = clusters.labels[clusters.n_entities :], len(clusters.entity)
     size, (ids, place) = np.bincount(label), cluster_ids
     large = np.flatnonzero((clusters.entity < 0) & (size > _fewest(n))[label])

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from arbo.data.tables import blank_notes, metadata_in
-from arbo.engine import NilLinkage
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import ExportFormat, Ids
@@ -26,50 +25,16 @@ if TYPE_CHECKING:
     from arbo.results.evaluation import Evaluation
 
 
-@dataclass(frozen=True, slots=True)
-class Giant:
-    """A discovered cluster with more than 20 mentions, more than 5 % of all mentions, and ten or more effective names.
-
-    The number of effective names is 1 divided by the chance that two random mentions of the cluster have the same name.
-    """
-
-    cluster: str
-    mentions: int
-    share: float
-    """Share of all mentions."""
-    names: int
-    """Number of distinct names of its mentions, in lower case."""
-    splits_below: float
-    """With a mention threshold just below this value (under average linkage, a NIL threshold), no part of the cluster
-    is a giant."""
-    linkage: NilLinkage
-    """How the run clustered NIL mentions."""
-
-    def __str__(self) -> str:
-        head = (
-            f"the discovered cluster {self.cluster} has {self.share:.0%} of all mentions: {self.mentions:,} under "
-            f"{self.names:,} names; the page of the run (arbo explore) shows the bridges that join its largest parts"
-        )
-        below = math.floor(self.splits_below * 1000) / 1000
-        kind = "mention" if self.linkage == "single" else "NIL"
-        tail = f"set the {kind} threshold below {below:.3f} to split it into parts of usual size"
-        return f"{head}\n{tail if below else f'no {kind} threshold splits it: its mentions have equal vectors'}"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions; `Run` describes its tables and views."""
 
     @property
-    def giants(self) -> tuple[Giant, ...]:
-        """Discovered clusters that are too large, with what splits them; largest first."""
-        linkage = self.manifest["config"]["nil_linkage"]
-        return tuple(Giant(**row, linkage=linkage) for row in self.manifest.get("giants", ()))
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the result: giants, ties in most links, or a gold id that seems to mean NIL."""
-        return (*self.manifest.get("warnings", ()), *map(str, self.giants))
+        kind = "mention" if self.manifest["config"]["nil_linkage"] == "single" else "NIL"
+        giants = (_warning(kind, **giant) for giant in self.manifest.get("giants", ()))
+        return (*self.manifest.get("warnings", ()), *giants)
 
     @property
     def corrections(self) -> list[dict[str, Any]]:
@@ -188,3 +153,14 @@ class Result(Run):
         if self.manifest["knowledge_base"] is None:
             return f"Result({nil:,} mentions in {found}{more})"
         return f"Result({self.mention_table.num_rows - nil:,} linked mentions, {nil:,} NIL, {found}{more})"
+
+
+def _warning(kind: str, cluster: str, mentions: int, share: float, names: int, splits_below: float) -> str:
+    """Describe a giant, see `arbo.linking.description`, and the threshold of a ``kind`` that splits it."""
+    head = (
+        f"the discovered cluster {cluster} has {share:.0%} of all mentions: {mentions:,} under {names:,} names; the "
+        "page of the run (arbo explore) shows the bridges that join its largest parts"
+    )
+    below = math.floor(splits_below * 1000) / 1000
+    tail = f"set the {kind} threshold below {below:.3f} to split it into parts of usual size"
+    return f"{head}\n{tail if below else f'no {kind} threshold splits it: its mentions have equal vectors'}"
