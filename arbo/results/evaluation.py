@@ -107,13 +107,14 @@ def evaluate(
     document = coded(run.mention_table["document_id"])[0]
     seen = None if train is None else gold.seen(Corpus.of(train))
     classes = gold.classes if classes is None else classes
-    evaluation = Evaluation(len(classes))
+    figures: dict[str, Any] = {"lines": ()}
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
-        evaluation = _with_links(evaluation, run, gold, ids, document, seen)
+        figures = _of_links(run, gold, ids, document, seen)
     if (classes >= 0).any():
         clusters, how = coded(run.link_table["cluster_id"])[0], {"per_document": per_document, "singletons": singletons}
-        evaluation = _with_clusters(evaluation, clusters, classes, document, seen, **how)
-    return evaluation
+        of_clusters = _of_clusters(clusters, classes, document, seen, **how)
+        figures |= {**of_clusters, "lines": (*figures["lines"], *of_clusters["lines"])}
+    return Evaluation(len(classes), **figures)
 
 
 def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None, **how: bool) -> dict[str, Evaluation]:
@@ -158,9 +159,8 @@ def compare(
     return Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=how)
 
 
-def _with_links(
-    evaluation: Evaluation, run: Run, gold: Gold, ids: pa.ChunkedArray, document: Ints, seen: Bools | None
-) -> Evaluation:
+def _of_links(run: Run, gold: Gold, ids: pa.ChunkedArray, document: Ints, seen: Bools | None) -> dict[str, Any]:
+    """Return the fields of an `Evaluation` that are about links and NIL decisions."""
     predicted, lists = _linked_rows(run, gold, ids), run.link_table["candidates"]
     length = pc.list_value_length(lists).to_numpy()[:, None]
     candidates = np.full((len(length), length.max(initial=0)), -1, np.int64)
@@ -171,17 +171,14 @@ def _with_links(
     is_nil = gold.is_nil
     curve = engine.nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
     with_nil = engine.nil_as_class(outcomes, predicted < 0)
-    lines = linking_lines(outcomes, document, groups, seen) + nil_lines(
-        with_nil, is_nil, predicted < 0, document, curve
-    )
-    return replace(
-        evaluation,
-        linking=LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups),
-        nil=engine.nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
-        nil_curve=curve,
-        with_nil=with_nil.count(k=ks),
-        lines=tuple(lines),
-    )
+    lines = nil_lines(with_nil, is_nil, predicted < 0, document, curve)
+    return {
+        "linking": LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups),
+        "nil": engine.nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
+        "nil_curve": curve,
+        "with_nil": with_nil.count(k=ks),
+        "lines": (*linking_lines(outcomes, document, groups, seen), *lines),
+    }
 
 
 def _linked_rows(run: Run, gold: Gold, ids: pa.ChunkedArray) -> Ints:
@@ -196,20 +193,14 @@ def _linked_rows(run: Run, gold: Gold, ids: pa.ChunkedArray) -> Ints:
     return rows
 
 
-def _with_clusters(
-    evaluation: Evaluation,
-    cluster: Ints,
-    truth: Ints,
-    document: Ints,
-    seen: Bools | None,
-    *,
-    per_document: bool,
-    singletons: bool,
-) -> Evaluation:
+def _of_clusters(
+    cluster: Ints, truth: Ints, document: Ints, seen: Bools | None, *, per_document: bool, singletons: bool
+) -> dict[str, Any]:
+    """Return the fields of an `Evaluation` that are about clusters."""
     known = truth >= 0
     parts = document[known] if per_document else np.zeros(int(known.sum()), np.int64)
     counts = counts_by_document(truth[known], cluster[known], parts, singletons=singletons)
-    scored: dict[str, Any] = {"coreference": engine.scores_from_counts(reduce(add, counts))}
+    scored = {"coreference": engine.scores_from_counts(reduce(add, counts)), "clustered": int(known.sum())}
     if per_document:
         first, *others = engine.coreference_lines(counts)
         lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
@@ -220,7 +211,7 @@ def _with_clusters(
         if seen is not None and (new := known & ~seen).any():
             scored["clustering_unseen"] = engine.clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
-    return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
+    return {**scored, "lines": lines}
 
 
 def best_scores(run: Run) -> npt.NDArray[np.float64]:

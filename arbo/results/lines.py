@@ -51,11 +51,11 @@ def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bo
         return None
     number: dict[str | None, int] = {label: i for i, label in enumerate(sorted(known))}
     group = np.array([number.get(label, -1) for label in labels])
-    grouped = concept & (group >= 0)
-    counts = [_per_document_and_kind(chosen, document, group, len(number)) for chosen in (grouped & correct, grouped)]
-    return Line(
-        f"accuracy by {name}", Summed(np.hstack(counts), _mean_proportion), over=f"mean over {len(number)} {name}s"
-    )
+    counts = np.zeros((document.max() + 1, 2, len(number)))
+    for place, chosen in enumerate((concept & correct & (group >= 0), concept & (group >= 0))):
+        np.add.at(counts, (document[chosen], place, group[chosen]), 1)
+    score = Summed(counts.reshape(len(counts), -1), _mean_proportion)
+    return Line(f"accuracy by {name}", score, over=f"mean over {len(number)} {name}s")
 
 
 def nil_lines(
@@ -82,12 +82,10 @@ def nil_lines(
 def cluster_lines(
     truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str, *, singletons: bool = True
 ) -> list[Line]:
-    """Return the agreement of clusters with gold classes, over the chosen mentions; [] if none is chosen.
+    """Return the agreement of clusters with gold classes, over the chosen mentions, of which there are some.
 
     Above `MOST_WITH_INTERVALS` mentions, there are no intervals.
     """
-    if not chosen.any():
-        return []
     over = f"{int(chosen.sum()):,} mentions with a gold id or cluster"
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval
@@ -116,13 +114,6 @@ def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:
     """Sum flags, (mentions, columns), by document; returns (documents, columns)."""
     n = int(document.max(initial=-1)) + 1
     return np.column_stack([np.bincount(document, column, minlength=n) for column in flags.T])
-
-
-def _per_document_and_kind(chosen: Bools, document: Ints, kind: Ints, n_kinds: int) -> npt.NDArray[np.float64]:
-    """Count the chosen mentions of each kind in each document; returns (documents, kinds)."""
-    n = int(document.max(initial=-1)) + 1
-    counts = np.bincount(document[chosen] * n_kinds + kind[chosen], minlength=n * n_kinds)
-    return counts.reshape(n, n_kinds).astype(np.float64)
 
 
 def _mean_proportion(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
