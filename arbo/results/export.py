@@ -1,8 +1,7 @@
 """Export a run: as a flat table with one row for each mention, or as documents or clusters in other formats."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -29,10 +28,19 @@ _TOGETHER = 1 << 12
 
 
 def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
-    """Write a run to a file or folder; see `arbo.Result.export`."""
+    """Write a run to a file or folder; see `arbo.Result.export`.
+
+    Of the knowledge graph of which a run was made, the nodes of each cluster are merged.
+    """
     write = writer(to)
     if to in GRAPHS:
-        return _write_graph(run, path, to, write)
+        graph = run.manifest.get("graph") or {"format": "none"}
+        if graph["format"] != to:
+            wrong = f"the run is not of a graph in the format {to} (but {graph['format']})"
+            raise UsageError(f"{wrong}; discover such a graph")
+        nodes = zip(run.mention_table["text"].to_pylist(), run.cluster_rows.tolist(), strict=True)
+        clusters = dict(zip(run.mention_table["mention_id"].to_pylist(), nodes, strict=True))
+        return dict(+write(Path(graph["path"]), path, clusters))
     if to in TABLES:
         table = flat_table(run)
         notes = write(table, path)
@@ -45,16 +53,6 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
         notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
     return dict(+notes)
-
-
-def _write_graph(run: Run, path: PathLike, to: str, write: Callable[..., Counter[str]]) -> dict[str, int]:
-    """Write the knowledge graph of which a run was made, with the nodes of each cluster merged."""
-    graph = run.manifest.get("graph") or {"format": "none"}
-    if graph["format"] != to:
-        raise UsageError(f"the run is not of a graph in the format {to} (but {graph['format']}); discover such a graph")
-    ids, texts = (run.mention_table[name].to_pylist() for name in ("mention_id", "text"))
-    clusters = zip(texts, run.cluster_rows.tolist(), strict=True)
-    return dict(+write(Path(graph["path"]), path, dict(zip(ids, clusters, strict=True))))
 
 
 def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
@@ -104,7 +102,7 @@ def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) ->
     columns |= _runners_up(run)
     columns["cluster_name"] = run.cluster_table["name"].take(numbers(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
-    columns |= {"sentence": _sentence_column(run, rows), "gold": mentions["gold"]}
+    columns |= {"sentence": strings(sentences_of(run, rows)), "gold": mentions["gold"]}
     columns |= {"gold_cluster": mentions["cluster"]} if "cluster" in mentions.column_names else {}
     columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
     for key, values in _metadata(run, metadata_in(mentions) if metadata is None else metadata):
@@ -164,16 +162,6 @@ def labels_of(metadata: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
     labels = [row.get(key) for row in metadata]
     is_there = any(label is not None for label in labels)
     return [json.dumps(label) if isinstance(label, list) else label for label in labels] if is_there else []
-
-
-def _sentence_column(run: Run, rows: Ints) -> pa.Array:
-    """Return the sentence or sentences of each of the mentions; null without texts. Names alone are their own."""
-    if run.has_texts and len(run.document_table) == len(rows):
-        text = run.document_table["text"].take(numbers(run.document_rows[rows]))
-        begin, stop = ends_of(run, rows)
-        if not begin.any() and np.array_equal(stop, pc.utf8_length(text)):
-            return text
-    return strings(sentences_of(run, rows))
 
 
 def sentences_of(run: Run, rows: Ints) -> list[str | None]:
