@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
 import typer
 from typer import Option
@@ -153,6 +153,7 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     parameters = signature(verb, eval_str=True).parameters
     shown: Shown | None = get_args(parameters["how"].annotation)[1] if "how" in parameters else None
     groups: dict[str, Any] = {name: one.annotation for name, one in parameters.items() if is_dataclass(one.annotation)}
+    fields = {name: signature(group, eval_str=True).parameters for name, group in groups.items()}
 
     @wraps(verb)
     def flat(**values: Any) -> None:
@@ -162,25 +163,18 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
             options = {name: value for name in shown.options if (value := values.pop(name)) is not None}
             values["how"] = Chosen.parsed(shown, pairs, options)
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            values[name] = group(**{field: values.pop(field) for field in fields[name]})
         verb(**values)
 
     options: list[Parameter] = []
     for name, one in parameters.items():
-        options += _fields(one) if name in groups else _settings(shown) if shown and name == "how" else [one]
+        options += _settings(shown) if shown and name == "how" else fields[name].values() if name in groups else [one]
     options = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
     options.append(_parameter("json", bool, False, Option("--json", help="Print only JSON on stdout.")))
     # The required first, `--set` and `--settings` last.
     options.sort(key=lambda one: (one.default is not Parameter.empty, one.name in ("set_", "settings_")))
     vars(flat)["__signature__"] = Signature(options)
     return flat
-
-
-def _fields(parameter: Parameter) -> Iterator[Parameter]:
-    hints = get_type_hints(parameter.annotation, include_extras=True)
-    for one in fields(parameter.annotation):
-        default = Parameter.empty if one.default is MISSING else one.default
-        yield Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name])
 
 
 def _settings(shown: Shown) -> Iterator[Parameter]:
