@@ -116,19 +116,17 @@ def _runners_up(run: Run) -> dict[str, pa.Array]:
     """Return id, name and score of the best candidate of each mention other than its link, unless there are none."""
     links = run.link_table
     lists, scores = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
-    owner = pc.list_parent_indices(lists)
-    is_other = pc.not_equal(lists.flatten(), links["entity_id"].combine_chunks().take(owner))
-    others = np.flatnonzero(pc.fill_null(is_other, True).to_numpy(zero_copy_only=False))  # a null link: NIL
-    mentions, first = np.unique(owner.to_numpy()[others], return_index=True)
-    place = np.full(len(lists), -1)
-    place[mentions] = others[first]
-    place = pa.array(place, mask=place < 0)
-    if place.null_count == len(lists):
+    start, candidates = lists.offsets.to_numpy() - lists.offsets[0].as_py(), lists.flatten()
+    first, end = start[:-1], start[1:]
+    nearest = candidates.take(numbers(first, missing=first == end))
+    is_link = pc.fill_null(pc.equal(nearest, links["entity_id"].combine_chunks()), False)  # a null link: NIL
+    place = first + is_link.to_numpy(zero_copy_only=False)
+    if (place == end).all():
         return {}
-    ids = lists.flatten().take(place)
-    entities = run.entity_table
-    names = entities["name"].take(pc.index_in(ids, entities["entity_id"].combine_chunks()))
-    return {"runner_up_id": ids, "runner_up_name": names, "runner_up_score": scores.flatten().take(place)}
+    ids = candidates.take(numbers(place, missing=place == end))
+    names = run.entity_table["name"].take(pc.index_in(ids, run.entity_table["entity_id"].combine_chunks()))
+    score = scores.flatten().take(numbers(place, missing=place == end))
+    return {"runner_up_id": ids, "runner_up_name": names, "runner_up_score": score}
 
 
 def _metadata(run: Run, mentions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Array]]:
