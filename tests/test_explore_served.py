@@ -57,7 +57,7 @@ def test_the_server_has_the_blocks_of_the_file(served: Served, result: arbo.Resu
     assert client.get("/api/overview").json() == json.loads(json.dumps(payload.overview))
     assert client.get("/api/tables").content == payload.tables
     assert client.get("/api/cuts").content == payload.cuts
-    ids = [result.document_ids[row].as_py() for row in (4, 0)]
+    ids = [result.document_table["document_id"][row].as_py() for row in (4, 0)]
     assert client.get("/api/texts?row=4&row=0").json() == [result.text_of(id_) for id_ in ids]
     assert client.get("/api/entity?id=SP%3A0001").json() == {}
     assert client.get("/api/changes").json() == {"rows": [], "counts": {}, "since": None}

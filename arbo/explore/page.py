@@ -85,7 +85,7 @@ class Page:
     def texts(self, row: Rows) -> list[str]:
         """Return the texts of documents."""
         run = self.payload.run
-        if max(row, default=0) >= (n := len(run.document_ids)):
+        if max(row, default=0) >= (n := len(run.document_table)):
             raise UsageError(f"the run has {n:,} documents, and none with the number {max(row)}")
         return run.texts(np.array(row, np.int64)) if run.has_texts else []
 

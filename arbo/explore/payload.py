@@ -61,7 +61,7 @@ class Payload:
         size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
         return {
             "mentions": run.link_table.num_rows,
-            "documents": len(run.document_ids),
+            "documents": len(run.document_table),
             "linked": run.link_table.num_rows - nil,
             "nil": nil,
             "clusters": run.cluster_table.num_rows,
@@ -206,7 +206,7 @@ def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
     """Add where mentions are and what they say."""
     mentions = run.mention_table
     columns.strings("mention", mentions["mention_id"])
-    columns.strings("document", run.document_ids)
+    columns.strings("document", run.document_table["document_id"])
     columns.numbers("of", run.document_rows, sorted_=True)
     spans = mentions["spans"].combine_chunks()
     flat = spans.flatten()

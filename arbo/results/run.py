@@ -124,18 +124,14 @@ class Run:
 
     def text_of(self, document_id: str) -> str | None:
         """Return the text of a document, or None if the run has no texts; raise KeyError for an unknown id."""
-        row = self._row_of_document[document_id]
+        if (row := pc.index(self.document_table["document_id"], document_id).as_py()) < 0:
+            raise KeyError(document_id)
         return self.texts(np.array([row]))[0] if self.has_texts else None
 
     def texts(self, rows: Ints) -> list[str]:
         """Return the texts of documents; raise KeyError if the run has no texts."""
         texts: list[str] = self.document_table["text"].take(numbers(rows)).to_pylist()
         return texts
-
-    @cached_property
-    def document_ids(self) -> pa.Array:
-        """The ids of the documents."""
-        return self.document_table["document_id"].combine_chunks()
 
     @cached_property
     def has_texts(self) -> bool:
@@ -147,10 +143,6 @@ class Run:
         """The documents and the mentions, which are in the order of the documents; their texts may be missing."""
         sizes = np.bincount(self.document_rows, minlength=len(self.document_table))
         return Tables(self.document_table, self.mention_table, sizes)
-
-    @cached_property
-    def _row_of_document(self) -> dict[str, int]:
-        return {id_: row for row, id_ in enumerate(self.document_ids.to_pylist())}
 
     @property
     def choices(self) -> list[str]:

@@ -47,7 +47,7 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
         raise UsageError(
             "the run was not made with this knowledge base; give the one that arbo link used, with the same options"
         )
-    links: dict[str, list[Link]] = {id_: [] for id_ in run.document_ids.to_pylist()}
+    links: dict[str, list[Link]] = {id_: [] for id_ in run.document_table["document_id"].to_pylist()}
     for link in run.links:
         links[link.mention.document_id].append(link)
     known = {document.id for document in gold}
