@@ -17,7 +17,7 @@ from arbo.explore.cuts import cuts_of, trees
 from arbo.files import json_ready
 from arbo.results.diff import diff
 from arbo.results.evaluation import best_scores, evaluate
-from arbo.results.export import sentence_ends
+from arbo.results.export import sentence_blocks
 from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
 from arbo.results.views import ends_of
@@ -224,7 +224,8 @@ def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
         columns.codes("gold", pa.chunked_array([gold.flatten()]))
     if has_texts:
         rows = np.arange(len(mentions))
-        (begin, stop), (first, last) = sentence_ends(run, rows), ends_of(run, rows)
+        begin, stop = np.hstack([np.empty((2, 0), np.int64), *(ends for ends, *_ in sentence_blocks(run, rows))])
+        first, last = ends_of(run, rows)
         columns.numbers("before", first - begin)
         columns.numbers("after", stop - last)
 

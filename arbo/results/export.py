@@ -166,24 +166,15 @@ def sentences_of(run: Run, rows: Ints) -> list[str | None]:
     """Return the sentence or sentences of each of the mentions; None without texts."""
     if not run.has_texts:
         return [None] * len(rows)
-    blocks = ((texts, place.tolist(), *ends.tolist()) for ends, place, texts in _sentences(run, rows))
+    blocks = ((texts, place.tolist(), *ends.tolist()) for ends, place, texts in sentence_blocks(run, rows))
     return [texts[at][begin:stop] for texts, *columns in blocks for at, begin, stop in zip(*columns, strict=True)]
 
 
-def sentence_ends(run: Run, rows: Ints) -> Ints:
-    """Return where the sentence or sentences of each of the mentions begin and stop, in characters; (2, mentions).
-
-    Without texts, a mention is its own sentence.
-    """
-    if not run.has_texts or not len(rows):
-        return np.array(ends_of(run, rows), np.int64)
-    return np.concatenate([ends for ends, *_ in _sentences(run, rows)], axis=1)
-
-
-def _sentences(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, list[str]]]:
+def sentence_blocks(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, list[str]]]:
     """Yield, of some thousand mentions at a time, the ends of their sentences, whose text is which, and the texts.
 
-    A text that is nothing but its mention needs no look for sentences.
+    The ends are where the sentence or sentences of each begin and stop, in characters; (2, mentions). A text that is
+    nothing but its mention needs no look for sentences.
     """
     for some in (rows[first : first + _TOGETHER] for first in range(0, len(rows), _TOGETHER)):
         begin, stop = both = np.array(ends_of(run, some), np.int64)
