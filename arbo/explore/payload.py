@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import strings
-from arbo.engine import ranges
 from arbo.errors import UsageError
 from arbo.explore.cuts import cuts_of, trees
 from arbo.files import json_ready
@@ -185,12 +184,9 @@ class _Entities:
 
     def __init__(self, run: Run, others: pa.Array | None = None) -> None:
         links = run.link_table
-        lists = links["candidates"].combine_chunks()
-        self.offset = lists.offsets.to_numpy().astype(np.int64)
-        self.shown = np.minimum(np.diff(self.offset), _CANDIDATES)
-        places = ranges(self.offset[:-1], self.shown)
-        self.candidates = pc.list_flatten(links["candidates"]).combine_chunks().take(pa.array(places))
-        self.scores = pc.list_flatten(links["candidate_scores"]).combine_chunks().take(pa.array(places))
+        columns = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
+        lists, scores = (pc.list_slice(column, 0, _CANDIDATES) for column in columns)
+        self.shown, self.candidates, self.scores = np.diff(lists.offsets), lists.flatten(), scores.flatten()
         linked = run.cluster_table["entity_id"].drop_null().combine_chunks()
         more = [] if others is None else [others.drop_null().cast(linked.type)]
         self.ids = pc.unique(pa.concat_arrays([linked, self.candidates.cast(linked.type), *more]))
@@ -247,11 +243,11 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
         else:
             add = columns.numbers if kind == pa.bool_() else columns.decimals
             add(name, links[name].to_numpy())
-    table = np.full((2 * _CANDIDATES, len(known.shown)), -1, np.int64)
-    owner, place = np.repeat(np.arange(len(known.shown)), known.shown), ranges(np.zeros_like(known.shown), known.shown)
-    table[place, owner] = known.rows(known.candidates)
-    table[_CANDIDATES + place, owner] = known.scores.to_numpy().astype(np.float32).view(np.int32)
-    code = np.zeros(len(known.shown), np.int64)
+    is_there = np.arange(_CANDIDATES) < known.shown[:, None]
+    table = np.full((2 * _CANDIDATES, len(is_there)), -1, np.int64)
+    table[:_CANDIDATES].T[is_there] = known.rows(known.candidates)
+    table[_CANDIDATES:].T[is_there] = known.scores.to_numpy().astype(np.float32).view(np.int32)
+    code = np.zeros(len(is_there), np.int64)
     for ids in table:  # in the order of the lists, which `numpy.unique` of rows takes seconds to find
         values, rank_of = np.unique(ids, return_inverse=True)
         code = np.unique(code * len(values) + rank_of, return_inverse=True)[1]
