@@ -1,6 +1,7 @@
 """Explanations of links and NIL decisions."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Self
@@ -72,28 +73,32 @@ class Explanation:
 
 def explain(result: Run, link: Link) -> Explanation:
     """Explain a link of the result."""
-    return _explain_link(result, link) if link.entity is not None else _explain_nil(result, link)
+    others = [(id_, score) for id_, score in link.candidates if id_ != link.entity][:_RIVALS]
+    rivals = tuple(Candidate.of(result, link, *other) for other in others)
+    path, weakest, lines = (_of_link if link.entity is not None else _of_nil)(result, link, rivals)
+    if more := "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:]):  # the lines name the first
+        lines.append(f"    other candidates, by {_measure(result)}: {more}")
+    return Explanation(link.mention.id, link.entity, tuple(path), weakest, rivals, "\n".join(lines))
 
 
-def _explain_link(result: Run, link: Link) -> Explanation:
+def _of_link(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[Step], int | None, list[str]]:
+    """Return the path of an `Explanation`, its weakest step, and the lines of the text."""
     chain = [result.links[row] for row in result.path_of(result.row_of[link.mention.id])]
     entity = Candidate.of(result, chain[0], str(link.entity), link.score)
     decided = result.correction_table is not None
     steps = [Step(entity.id, str(link.entity_name), None, None, entity.alias)]
     steps += [Step(at.mention.id, at.name, at.mention.document_id, at.step) for at in chain]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
-    rivals = _rivals(result, link)
     lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(result, link, rivals)}:", f"    {entity}"]
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         weight = "decided" if decided and step.dissimilarity is None else _number(step.dissimilarity)
         lines.append(f'      {weight} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
         lines += _because(chain[i - 1])
-    text = "\n".join(lines + _decided(result, link) + _others(result, rivals))
-    return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, text)
+    return steps, weakest, lines + _decided(result, link)
 
 
-def _explain_nil(result: Run, link: Link) -> Explanation:
+def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[Step], int | None, list[str]]:
     entity_limit, mention_limit = (result.manifest["threshold"][kind] for kind in ("entity", "mention"))
     average = result.manifest["threshold"].get("nil")  # None under single linkage
     cluster = result.cluster_of(link)
@@ -101,7 +106,6 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
     unlinked = f", and none of the {k} most similar mentions is linked"
     by_mentions = "" if method == "independent" or k == 0 else unlinked
-    rivals = _rivals(result, link)
     decided = _decided(result, link)
     if rivals and not decided:
         nearest = f"{_measure(result)} {_number(rivals[0].score)}"
@@ -123,8 +127,7 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
             near = f"no NIL cluster has an average dissimilarity of at most {_number(average)}"
         lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
     lines[1:1] = decided
-    step = Step(link.mention.id, link.name, link.mention.document_id, None)
-    return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(result, rivals)))
+    return [Step(link.mention.id, link.name, link.mention.document_id, None)], None, lines
 
 
 def _decided(result: Run, link: Link) -> list[str]:
@@ -148,17 +151,6 @@ def _decided(result: Run, link: Link) -> list[str]:
     return lines
 
 
-def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
-    others = [(id_, score) for id_, score in link.candidates if id_ != link.entity]
-    return tuple(Candidate.of(result, link, *other) for other in others[:_RIVALS])
-
-
-def _others(result: Run, rivals: tuple[Candidate, ...]) -> list[str]:
-    """Describe the rivals after the first, which the text already names."""
-    others = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
-    return [f"    other candidates, by {_measure(result)}: {others}"] if others else []
-
-
 def _because(link: Link) -> list[str]:
     """Describe the features that counted most for the edge to a mention."""
     reasons = ", ".join(f"{name} {log_odds:+.2f}" for name, log_odds in link.reasons)
@@ -178,7 +170,7 @@ def _measure(result: Run) -> str:
     return "probability" if learnt else "similarity"
 
 
-def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:
+def _score(result: Run, link: Link, rivals: Sequence[Candidate]) -> str:
     score = f"{_measure(result)} {_number(link.score)}"
     if link.confidence is not None:
         score += f", confidence {link.confidence:.3f}"
