@@ -27,11 +27,13 @@ papers_OPTIONS := --seeds 1
 demo: $(VENV)/installed
 	$(BIN)/arbo demo
 
+# Files go to the processes in the order of tests/conftest.py, the slow ones first.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/complete
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST)
 
 fast: $(VENV)/complete
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
+	$(PYTEST) -m 'not slow'
 
 # Old packages warn of new ones below them.
 OLDEST := .venv-oldest/bin/python
