@@ -99,7 +99,6 @@ class Browser(Page):
     """One tab of a browser; `requests` collects the addresses that it asks for, `messages` what pages complain of."""
 
     def __init__(self) -> None:
-        assert PROGRAM is not None
         self._folder = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()

@@ -33,7 +33,6 @@ class Firefox(Page):
     """One tab of Firefox."""
 
     def __init__(self) -> None:
-        assert PROGRAM is not None
         self._folder = tempfile.TemporaryDirectory(prefix="firefox-", ignore_cleanup_errors=True)
         profile = Path(self._folder.name)
         settings = (f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in _SETTINGS.items())

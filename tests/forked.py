@@ -83,15 +83,11 @@ class Forks:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
     def _run(self, verbs: Sequence[Verb], warm: Sequence[Sequence[str]]) -> list[Ended]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"warm": warm, "run": [asdict(verb) for verb in verbs]}) + "\n")
         self._process.stdin.flush()
         return [Ended(**one) for one in json.loads(self._process.stdout.readline())]

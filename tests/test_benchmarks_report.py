@@ -145,7 +145,7 @@ def test_a_missed_target_is_told_with_its_reason() -> None:
     ],
 )
 def test_cells_of_other_commits_are_told(made_by: dict[str, int] | None, expected: str) -> None:
-    result = RESULT if made_by is None else results.Result(**RESULT, cells=made_by)  # type: ignore[misc]
+    result = RESULT if made_by is None else results.Result(**RESULT, cells=made_by)
     assert expected in report.report("speed", result, {}, "Speed.\n\n`--record` records.", "")
     assert "cells" not in report.report("speed", result, {}, "Speed.", "")
 

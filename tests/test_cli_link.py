@@ -84,7 +84,6 @@ def test_an_interrupt_is_130_and_leaves_nothing(files: Path, tmp_path: Path, sta
     with subprocess.Popen(
         [sys.executable, "-c", _HANG, stage, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stderr is not None
         while (line := process.stderr.readline()) not in ("hanging\n", ""):
             pass
         assert line == "hanging\n"
@@ -108,7 +107,7 @@ def test_link_evaluate_explain(run: Run, files: Path, tmp_path: Path, result: ar
     first, second = (link.mention.id for link in result.links[:2])
     assert str(result.explain(first)) in run("explain", out, first).out
     both = run("explain", out, first, second, "--json").json["explanations"]
-    assert [one["mention"] for one in both] == [first, second]  # type: ignore[attr-defined]
+    assert [one["mention"] for one in both] == [first, second]
 
 
 def test_formats_are_guessed_and_told_and_inputs_may_be_several(
@@ -180,7 +179,7 @@ def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[
     assert [link.entity for link in result.links][1] == entity
     assert result.manifest["config"]["expand_abbreviations"] is not bool(options)
     found = run("find", *job, "--json").json["found"]
-    assert {one["entity"] for one in found if one["text"] == "QF"} == {entity}  # type: ignore[attr-defined]
+    assert {one["entity"] for one in found if one["text"] == "QF"} == {entity}
     assert run("link", *job, "--find-mentions", "dictionary", "--out", tmp_path / "found").code == 0
     links = arbo.Result.load(tmp_path / "found").links
     assert {link.entity for link in links if link.mention.text == "QF"} == {entity}

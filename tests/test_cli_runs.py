@@ -21,8 +21,8 @@ def test_runs_are_compared(run: Run, files: Path, tmp_path: Path) -> None:
     shown = run("evaluate", linked, found)
     assert (shown.code, "against linked" in shown.out) == (0, True)
     scores = run("evaluate", linked, found, "--set", "seed=3", "--json").json
-    assert scores["systems"]["found"]["linking"] is None  # type: ignore[index]
-    assert scores["report"]["systems"]["found"]["ARI"]["against_first"]["p_value"] < 1  # type: ignore[index]
+    assert scores["systems"]["found"]["linking"] is None
+    assert scores["report"]["systems"]["found"]["ARI"]["against_first"]["p_value"] < 1
     run("link", *linking(files, "train.jsonl"), "--out", other)
     refused = run("evaluate", linked, other)
     assert (refused.code, "compare only results of the same documents" in refused.err) == (2, True)
@@ -38,10 +38,10 @@ def test_mentions_are_explained_by_document_entity_or_text(run: Run, files: Path
     assert f"{len(of_document)} mentions of {mention.document_id}" in listed.err
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == ["mention_id", *of_document]
     every = run("explain", out, mention.document_id, "--json").json["explanations"]
-    assert [one["mention"] for one in every] == of_document  # type: ignore[attr-defined]
+    assert [one["mention"] for one in every] == of_document
     alike = {link.mention.id for link in result.links if link.mention.text.lower() == mention.text.lower()}
     called = run("explain", out, mention.text.upper(), "--json").json["explanations"]
-    assert {one["mention"] for one in called} >= alike  # type: ignore[attr-defined]
+    assert {one["mention"] for one in called} >= alike
     cluster = next(cluster for cluster in result.clusters if len(cluster.mentions) == 1)
     alone = run("explain", out, cluster.id).out.strip()
     assert alone == str(result.explain(cluster.id)).strip() == str(result.explain(cluster.mentions[0].id)).strip()

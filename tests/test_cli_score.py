@@ -139,4 +139,4 @@ def test_singletons_are_removed_from_key_and_response(run: Run, write: Write) ->
     scored = run("score", key, response, "--set", "remove_singletons=true", "--json").json
     expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
     assert scored["coreference"] == expected
-    assert scored["mentions"]["counts"] == [1, 2, 1, 2]  # type: ignore[index]
+    assert scored["mentions"]["counts"] == [1, 2, 1, 2]

@@ -43,7 +43,7 @@ def test_an_encoder_is_trained_then_links(folder: Path, bert_folder: Path, run: 
     assert done.code == 0, done.err
     assert done.json["model"] == str(out)
     expected = {"batch_size": 40, "steps": 2, "best": "recall@16"}
-    assert done.json["training"].items() >= expected.items()  # type: ignore[attr-defined]
+    assert done.json["training"].items() >= expected.items()
     last = log_of(out)[-1]
     assert f"step 2: loss {last['loss']:.3f}" in done.err
     assert f"recall@1 {last['recall@1']:.3f}" in done.err
@@ -63,7 +63,7 @@ def test_an_encoder_is_trained_without_a_knowledge_base(folder: Path, bert_folde
     done = run(*command, "--dev", folder / "dev.jsonl", "--set", "steps=2")
     assert done.code == 0, done.err
     expected = {"positives": "arborescence", "best": "ari"}
-    assert done.json["training"].items() >= expected.items()  # type: ignore[attr-defined]
+    assert done.json["training"].items() >= expected.items()
     assert f"ari {log_of(out)[-1]['ari']:.3f}, b3" in done.err
     assert run("discover", folder / "dev.jsonl", "--encoder", out, "--out", folder / "run").code == 0
     assert run(*command, "--set", "positives=entity").code == 2

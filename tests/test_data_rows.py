@@ -95,7 +95,7 @@ def test_a_polars_frame_is_read_by_its_rows() -> None:
         def to_dict(self) -> None:
             pytest.fail("columns are no rows")
 
-    assert Corpus.of(Frame()) == Corpus([Document("d1", TEXT)])  # type: ignore[arg-type]
+    assert Corpus.of(Frame()) == Corpus([Document("d1", TEXT)])
 
 
 def test_what_is_a_corpus_or_a_knowledge_base_stays_itself() -> None:

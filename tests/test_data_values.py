@@ -183,7 +183,7 @@ def test_the_fingerprint_follows_the_content_alone() -> None:
     assert first.fingerprint == "59a824cbee8cf9371a50adc7effd0487037b6eded31276bde033014b0b062a80"
     compared = {column.name: getattr(FLU, column.name) for column in fields(Entity) if column.compare}
     new = [{name: ("new",) if isinstance(value, tuple) else "new"} for name, value in compared.items()]
-    others = [(COLD, FLU), (), *((replace(FLU, **change), COLD) for change in new)]  # type: ignore[arg-type]
+    others = [(COLD, FLU), (), *((replace(FLU, **change), COLD) for change in new)]
     fingerprints = {KnowledgeBase(entities).fingerprint for entities in others}
     assert len(fingerprints - {first.fingerprint}) == len(others)
 

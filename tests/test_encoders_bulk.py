@@ -108,17 +108,16 @@ def compare(encoder: arbo.NgramEncoder, fitted: Sequence[str], sought: Sequence[
     """Assert that the encoder and the plain one have equal frequencies and equal vectors."""
     plain, own = Plain(encoder).fit(fitted), encoder.fit(fitted)
     known = own.frequencies
-    assert known is not None
     assert (known.n_names, known.words.spans.strings(), known.grams.spans.strings()) == (
         plain.n_names, list(plain.words), list(plain.grams),
     )  # fmt: skip
     np.testing.assert_array_equal(known.word_count, plain.word_count)
     np.testing.assert_array_equal(known.gram_count, plain.gram_count)
-    mentions = [MentionInput(name, None, None) for name in sought]  # type: ignore[arg-type]
+    mentions = [MentionInput(name, None, None) for name in sought]
     assert_same(own.encode_mentions(mentions).matrix, plain.encode(list(dict.fromkeys(sought))))
     aliases = np.arange(len(fitted)) % 2 == 1
     for encoded in (own, encoder.fit(fitted)):  # the second one remembers the words of the names
-        entities = encoded.encode_entities(Kb(fitted))  # type: ignore[arg-type]
+        entities = encoded.encode_entities(Kb(fitted))
         assert_same(entities.matrix, plain.encode(fitted, aliases))
 
 
@@ -204,7 +203,6 @@ def test_hard_names(name: str) -> None:
 def test_frequencies_are_opened_from_files(tmp_path: Path) -> None:
     """Arrays on disk are neither copied nor written to."""
     fitted = arbo.NgramEncoder().fit(["Wilson disease", "Ωμέγα fever", "fever"])
-    assert fitted.frequencies is not None
     for name, array in fitted.frequencies.arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
     opened = {file.stem: np.load(file, mmap_mode="r") for file in tmp_path.iterdir()}
@@ -219,7 +217,6 @@ def test_frequencies_are_opened_from_files(tmp_path: Path) -> None:
 def test_damaged_frequencies_are_refused(name: str) -> None:
     """A kernel that followed them would read out of bounds."""
     fitted = arbo.NgramEncoder().fit(["Wilson disease", "fever"])
-    assert fitted.frequencies is not None
     arrays = fitted.frequencies.arrays()
     with pytest.raises(DataError, match="damaged"):
         Frequencies.from_arrays({**arrays, name: arrays[name][: len(arrays[name]) // 4]})

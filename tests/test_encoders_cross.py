@@ -89,9 +89,9 @@ def test_less_room_later_is_less_room_at_once(bert: Tower, fields: list[list[str
 
 @pytest.mark.parametrize("preset", ["arboel", "pel"])
 def test_the_score_is_linear_in_the_pooled_vector(bert: Tower, preset: str) -> None:
-    own = encoder(bert, replace(RERANKING_PRESETS[preset][1], max_length=60))  # type: ignore[index]
+    own = encoder(bert, replace(RERANKING_PRESETS[preset][1], max_length=60))
     with torch.no_grad():
-        own.tower.projection.bias.fill_(0.25)  # type: ignore[union-attr]
+        own.tower.projection.bias.fill_(0.25)
     own = own.copy()
     given_ = mentions("the fever of marsh patients", "fever", "marsh")
     mention, entity = every_pair(2, 3)
@@ -101,7 +101,7 @@ def test_the_score_is_linear_in_the_pooled_vector(bert: Tower, preset: str) -> N
         with torch.no_grad():
             hidden = own.tower.model(input_ids=torch.tensor([row.ids])).last_hidden_state[0]
         vector = hidden[0] if preset == "arboel" else hidden.mean(dim=0)
-        weight = own.tower.projection.weight[0].detach()  # type: ignore[union-attr]
+        weight = own.tower.projection.weight[0].detach()
         assert score == pytest.approx(float(vector @ weight) + 0.25, abs=1e-5)
     assert len(set(scores.round(4))) == 6
 

@@ -206,7 +206,7 @@ def test_settings_that_change_a_vector_find_nothing(
 def test_other_weights_find_nothing(tmp_path: Path, bert_folder: Path, bert: Tower, batches: Batches) -> None:
     embed(bert, tmp_path)
     for precision, n in (("bfloat16", len(NAMES)), ("float32", 0)):
-        tower = Tower.load(bert_folder, precision=precision, device="cpu")  # type: ignore[arg-type]
+        tower = Tower.load(bert_folder, precision=precision, device="cpu")
         with batches(tower) as seen:
             embed(tower, tmp_path)
         assert sum(rows for rows, _ in seen) == n

@@ -117,14 +117,13 @@ class Own:
 
 def test_what_cannot_be_stored_is_refused(sample: Sample, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="an index cannot hold a fitted Own"):
-        build_index(sample[1], tmp_path / "index", encoder=Own(NgramEncoder()))  # type: ignore[arg-type]
+        build_index(sample[1], tmp_path / "index", encoder=Own(NgramEncoder()))
     assert not (tmp_path / "index").exists()
 
 
 def test_arrays_that_do_not_fit_are_refused(sample: Sample, tmp_path: Path) -> None:
     documents, kb = sample
     index = build_index(kb, tmp_path / "index")
-    assert index.stored is not None
     del index.stored.manifest["files"]["encoder/words_text.npy"]
     with pytest.raises(DataError, match="the arrays do not fit together"):
         arbo.Linker(index).link(documents)

@@ -229,9 +229,9 @@ def test_minilm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_linker_takes_an_encoder_by_name(folder: Path) -> None:
-    linker = arbo.Linker(None, str(folder))  # type: ignore[arg-type]
+    linker = arbo.Linker(None, str(folder))
     assert isinstance(linker.encoder, arbo.DualEncoder)
     assert linker.encoder.name == str(folder)
-    assert arbo.Linker(None, "ngram").encoder == arbo.NgramEncoder()  # type: ignore[arg-type]
+    assert arbo.Linker(None, "ngram").encoder == arbo.NgramEncoder()
     with pytest.raises(UsageError, match="expected an encoder object or the name of a model, not int"):
-        arbo.Linker(None, 5)  # type: ignore[arg-type]
+        arbo.Linker(None, 5)

@@ -16,7 +16,7 @@ from conftest import Sample
 
 import arbo
 from arbo.data.documents import text_of
-from arbo.explore.cuts import Cuts, cuts_of
+from arbo.explore.cuts import cuts_of
 from arbo.explore.report import report
 from arbo.results.views import cluster_view, mention_view, selected
 
@@ -199,7 +199,7 @@ def test_every_mention_has_its_explanation(opened: Browser, result: arbo.Result)
         told = opened.text()
         if link.entity is None:
             assert "NIL, in" in told
-            assert f"{1 - why.rivals[0].score:.3f}; the entity threshold is 0.350" in told  # type: ignore[operator]
+            assert f"{1 - why.rivals[0].score:.3f}; the entity threshold is 0.350" in told
         else:
             names = [step.name for step in why.path[:1]] + [result.link_of(s.id).mention.text for s in why.path[1:]]
             assert steps == names
@@ -214,7 +214,6 @@ def test_every_mention_has_its_explanation(opened: Browser, result: arbo.Result)
 @pytest.mark.parametrize("kind", ["entity", "mention"])
 def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: arbo.Result, kind: str) -> None:
     cuts = cuts_of(result)
-    assert isinstance(cuts, Cuts)
     opened.go("#/threshold")
     for place, value in enumerate(cuts.values[kind]):
         found = cuts.at(**{"entity": 0.35, "mention": 0.2, kind: value})

@@ -33,7 +33,6 @@ def served(run: Path, *options: object) -> Iterator[str]:
     """Serve a run in a process of its own; yield the address, and end the process."""
     command = [sys.executable, "-m", "arbo", "explore", str(run), "--json", *map(str, options)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
             printed = "".join(takewhile(lambda line: line not in ("}\n", ""), iter(process.stdout.readline, None)))
             yield json.loads(f"{printed}}}")["address"]

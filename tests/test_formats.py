@@ -286,7 +286,7 @@ def test_types_choose_mentions_and_entities(tmp_path: Path) -> None:
     kb = save(tmp_path, "jsonl", ENTITIES["jsonl"])
     assert [entity.id for entity in read_knowledge_base(kb, types="Disease")] == ["D1"]
     with pytest.raises(UsageError, match="on_error must be 'fail' or 'skip', not 'ignore'"):
-        read_documents(path, "pubtator", on_error="ignore")  # type: ignore[arg-type]
+        read_documents(path, "pubtator", on_error="ignore")
 
 
 # Values and faults of one format, see `test_formats_documents` and `test_formats_entities`

@@ -38,7 +38,7 @@ def merged(folder: Path, out: Path, **options: Any) -> dict[str, int]:
     documents = arbo.read_documents(folder, **options)
     result = arbo.Linker().discover(documents)
     result.save(out.parent / "run")
-    return arbo.Result.load(out.parent / "run").export(out, documents.graph["format"])  # type: ignore[arg-type]
+    return arbo.Result.load(out.parent / "run").export(out, documents.graph["format"])
 
 
 def tables(folder: Path, *names: str) -> list[list[dict[str, Any]]]:

@@ -83,7 +83,7 @@ def test_a_corpus_comes_back_as_it_was(shared: Shared, tmp_path: Path, file: str
     notes = write_documents(corpus, tmp_path / "out.txt", to)
     again = read_documents(tmp_path / "out.txt", to)
     assert notes == {}
-    assert sorted(seen(again)) == sorted(seen(corpus))  # type: ignore[type-var]
+    assert sorted(seen(again)) == sorted(seen(corpus))
     if format_ == to:
         assert {m.id for m in again.mentions} == {m.id for m in corpus.mentions}
 

@@ -203,11 +203,9 @@ def test_known_scores_follow_mentions_and_entities_to_their_new_rows() -> None:
     arrays = {"scored.entities": pairs, "score.entities": np.arange(4, dtype=np.float32)}
     row, entity = np.array([0, -1, 2]), np.array([3, -1, -1, -1, -1, 6])  # mention 1 and entity 4 are gone
     found = known_scores(arrays, row, entity)
-    assert found is not None
     assert (found.pairs.tolist(), found.scores.tolist()) == ([[0, 6], [2, 3]], [0, 3])
     row = np.array([2, 0, 1])
     later = known_scores(arrays, row, np.arange(6))
-    assert later is not None
     assert later.pairs.tolist() == [[1, 5], [2, 5], [0, 4], [0, 0]]
     assert known_scores({}, row, entity) is None
 

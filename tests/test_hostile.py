@@ -38,7 +38,6 @@ def test_identical_spans_with_two_entities_are_linked_alike_and_scored_apart() -
     result = arbo.Linker(KB).link([arbo.Document("d", "marsh fever", mentions)])
     assert [link.entity for link in result.links] == ["E1", "E1"]
     linking = result.evaluate().linking
-    assert linking is not None
     assert (linking.overall.mentions, linking.overall.correct) == (2, 1)
 
 

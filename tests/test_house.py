@@ -84,7 +84,7 @@ def documented(kind: type[ast.AST] | tuple[type[ast.AST], ...]) -> Iterator[tupl
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, kind):
                 name = f"{file.relative_to(ROOT).as_posix()}::{getattr(node, 'name', '')}"
-                yield name, node, ast.get_docstring(node, clean=False) or ""  # type: ignore[arg-type]
+                yield name, node, ast.get_docstring(node, clean=False) or ""
 
 
 def functions() -> Iterator[tuple[str, Any, int]]:

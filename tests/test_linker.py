@@ -254,16 +254,16 @@ def test_without_a_threshold_all_are_linked_and_below_every_edge_none(method: Me
 )
 def test_a_setting_that_cannot_be_meant(name: str, value: object) -> None:
     with pytest.raises(arbo.UsageError, match=name):
-        replace(arbo.LinkerConfig(), **{name: value})  # type: ignore[arg-type]
+        replace(arbo.LinkerConfig(), **{name: value})
 
 
 def test_wrong_arguments_are_told_the_mend() -> None:
     with pytest.raises(arbo.UsageError, match="must be a KnowledgeBase, entities or rows, not int"):
-        arbo.Linker(7)  # type: ignore[arg-type]
+        arbo.Linker(7)
     assert arbo.Linker([arbo.Entity("E1", "fever")]).kb == arbo.KnowledgeBase([arbo.Entity("E1", "fever")])
     for wrong in (document("d", "fever"), "docs.txt", 7):
         with pytest.raises(arbo.UsageError, match=r"expected documents, not .*put a single \w+ into a list"):
-            linker(KB).link(wrong)  # type: ignore[arg-type]
+            linker(KB).link(wrong)
 
 
 def test_links_compare_and_print_as_sequences() -> None:

@@ -74,12 +74,10 @@ def test_every_figure_of_a_link_is_what_it_says(
             if method != "undirected":
                 assert cosine >= nearest[i, k - 1] - CLOSE  # one of its k nearest
             assert link.step == pytest.approx(1 - cosine, abs=CLOSE)
-            assert link.step is not None
             assert link.step <= most["mention"] + CLOSE
         elif link.parent is not None:
             assert link.parent == link.entity
             assert link.step == pytest.approx(1 - ranked[i, 0], abs=CLOSE)  # its nearest entity
-            assert link.step is not None
             assert link.step <= most["entity"] + CLOSE
 
 
@@ -109,7 +107,7 @@ def test_independent_takes_the_nearest_entity(sample: Sample, truth: Truth) -> N
     expected = truth.entity.max(axis=1)
     for configured in (linker(kb, method="independent", **settings), linker(kb, k=0, **settings)):
         scores = [link.score for link in configured.link(documents).links]
-        np.testing.assert_allclose(scores, expected, atol=CLOSE)  # type: ignore[arg-type]
+        np.testing.assert_allclose(scores, expected, atol=CLOSE)
 
 
 def test_minimax_bottlenecks_are_the_smallest(sample: Sample, truth: Truth) -> None:
@@ -143,7 +141,6 @@ def test_discovered_clusters_hang_together(sample: Sample, truth: Truth, method:
             assert cluster.weakest_join is None
             continue
         within = 1 - truth.mention[np.ix_(rows, rows)]
-        assert cluster.weakest_join is not None
         assert cluster.weakest_join <= limit + CLOSE
         assert np.abs(within - cluster.weakest_join).min() < CLOSE  # the weight of one of its edges
         reached = {0}

@@ -72,12 +72,12 @@ def test_the_second_stage_is_one_function() -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, reranker=Oracle(lambda item, entity: len(entity.name) / 3.0))
     plain = replace(linker, reranker=None).candidates(documents, k=7)
-    found = rerank(linker.reranker, plain, documents, kb)  # type: ignore[arg-type]
+    found = rerank(linker.reranker, plain, documents, kb)
     again = linker.candidates(documents, k=7)
     assert np.array_equal(found.entities, again.entities)
     np.testing.assert_allclose(found.scores, again.scores, atol=1e-7)
     sparing = linker.configured(config=arbo.LinkerConfig(skip_margin=0.25, candidates=7))
-    skipped = rerank(linker.reranker, plain, documents, kb, skip_margin=0.25)  # type: ignore[arg-type]
+    skipped = rerank(linker.reranker, plain, documents, kb, skip_margin=0.25)
     one = sparing.candidates(documents, k=7)
     assert one.made_by == skipped.made_by != again.made_by == found.made_by
     assert np.array_equal(one.entities, skipped.entities)
@@ -110,11 +110,11 @@ def test_explain_tune_evaluate_and_keep(tmp_path: Path) -> None:
         assert ("probability" in told) == bool(link.candidates)
         assert not re.search(r"(?<!dis)similarity", told)
     plain = arbo.Linker(kb).link(documents).evaluate()
-    assert result.evaluate().linking.accuracy > plain.linking.accuracy  # type: ignore[union-attr]
+    assert result.evaluate().linking.accuracy > plain.linking.accuracy
     tuned = linker.tune(documents)
     assert tuned.reranker is linker.reranker
-    assert tuned.tuning.best.score >= result.evaluate().accuracy_with_nil  # type: ignore[union-attr,operator]
-    assert tuned.link(documents).evaluate().accuracy_with_nil == pytest.approx(tuned.tuning.best.score)  # type: ignore[union-attr]
+    assert tuned.tuning.best.score >= result.evaluate().accuracy_with_nil
+    assert tuned.link(documents).evaluate().accuracy_with_nil == pytest.approx(tuned.tuning.best.score)
     result.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["reranker"] == {"encoder": "oracle"}
     assert len(linker.discover(documents).links) == len(documents.mentions)  # there is nothing to rerank

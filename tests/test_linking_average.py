@@ -31,7 +31,6 @@ def test_discovery_cuts_average_linkage_of_all_mentions(sample: Sample) -> None:
 
 def test_tuned_discovery_scores_what_it_was_chosen_for(sample: Sample) -> None:
     linker = arbo.Linker(None, config=AVERAGE).tune(sample[0])
-    assert linker.tuning is not None
     assert linker.config.nil_threshold == linker.tuning.best.nil_threshold is not None
     assert linker.config.mention_threshold == "default"
     scores = linker.discover(sample[0]).evaluate().as_dict()
@@ -51,7 +50,7 @@ def test_tuned_linking_has_the_best_threshold_for_new_entities(sample: Sample) -
         _, cluster = np.unique(result.link_table["cluster_id"].to_pylist(), return_inverse=True)
         return float(adjusted_rand_index(classes[nil], cluster[nil]))
 
-    own = ari(linker.config.nil_threshold)  # type: ignore[arg-type]
+    own = ari(linker.config.nil_threshold)
     assert all(own >= ari(threshold) - 1e-12 for threshold in (0.1, 0.3, 0.5, 0.7, None))
 
 

@@ -25,7 +25,6 @@ def drawn_links(n: int = 4000) -> tuple[np.ndarray, np.ndarray, np.ndarray, Conf
 def test_a_known_confidence_is_found_again() -> None:
     given, right, document, truth = drawn_links()
     found = calibrate(given, right, document)
-    assert found is not None
     assert np.abs(found[0].of(given) - truth.of(given)).max() < 0.05
     assert found[1].links.sum() == len(right)
     assert found[1].expected_error < 0.03
@@ -34,11 +33,8 @@ def test_a_known_confidence_is_found_again() -> None:
 def test_similarities_of_any_scale_are_calibrated() -> None:
     given, right, document, _ = drawn_links()
     small, large = calibrate(given, right, document), calibrate(given * 1000 - 7, right, document)
-    assert small is not None
-    assert large is not None
     assert large[0].of(given * 1000 - 7) == pytest.approx(small[0].of(given), abs=1e-3)
     constant = calibrate(given * [1, 0], right, document)
-    assert constant is not None
     assert constant[0].lead == 0
 
 
@@ -48,7 +44,6 @@ def test_no_document_predicts_itself() -> None:
     document = np.repeat(np.arange(8), 10)
     right = rng.permutation([True, False] * 4)[document]
     found = calibrate(np.column_stack([document == 0, right]).astype(float) * [1, 0], right, document)
-    assert found is not None
     fit = Reliability.of(found[0].of(np.column_stack([document == 0, right]).astype(float) * [1, 0]), right)
     assert found[1].expected_error > fit.expected_error + 0.05
 
@@ -77,9 +72,7 @@ def test_the_expected_error_is_that_of_the_formula() -> None:
 def test_links_have_the_confidence_of_their_similarity_and_lead(sample: Sample) -> None:
     documents, kb = sample
     tuned = arbo.Linker(kb).tune(documents[:45])
-    assert tuned.tuning is not None
     assert tuned.config.confidence == tuned.tuning.confidence
-    assert tuned.config.confidence is not None
     result = tuned.link(documents[45:])
     assert any(link.entity != link.candidates[0][0] for link in result.links if link.entity), "reached over others"
     for link in result.links:

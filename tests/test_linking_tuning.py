@@ -56,7 +56,6 @@ def share_right(result: arbo.Result) -> float:
 
 def nil_f1(result: arbo.Result) -> float:
     nil = result.evaluate().nil
-    assert nil is not None
     return nil.f1
 
 
@@ -68,7 +67,6 @@ def test_the_objective_is_what_linking_then_reaches(
     objective: Objective, tuned_for: dict[Objective, arbo.Linker], dev: arbo.Corpus
 ) -> None:
     tuned, score = tuned_for[objective], SCORES[objective]
-    assert tuned.tuning is not None
     assert tuned.tuning.objective == objective
     assert score(tuned.link(dev)) == pytest.approx(tuned.tuning.best.score)
     assert 0 < tuned.tuning.best.score == max(trial.score for trial in tuned.tuning.trials)
@@ -192,8 +190,6 @@ def score_at(
 
 def test_no_threshold_is_better_than_the_best_trial(tuned: arbo.Linker, retrieval: Retrieval) -> None:
     """Over all pairs of a fine grid, some edges' weights among them."""
-    assert tuned.tuning is not None
-    assert tuned.kb is not None
     mention_limits = {trial.mention_threshold for trial in tuned.tuning.trials if trial.method == "arborescence"}
     for method, k in (("independent", 4), ("minimax", 2), ("undirected", 8)):
         graph = retrieval.graph(k)
@@ -202,14 +198,13 @@ def test_no_threshold_is_better_than_the_best_trial(tuned: arbo.Linker, retrieva
         for entity, mention in product([*from_entity, INF], mention_limits):
             limit = INF if mention is None else mention
             if entity >= limit or method == "independent":
-                assert score_at(retrieval, tuned.kb, method, k, entity, limit) <= found  # type: ignore[arg-type]
+                assert score_at(retrieval, tuned.kb, method, k, entity, limit) <= found
 
 
 def test_of_equals_the_first_wins(sample: Sample) -> None:
     """Everything is right at any threshold: the simplest method, no entity threshold, the linker's between mentions."""
     entity = next(iter(sample[1]))
     tuned = arbo.Linker(sample[1]).tune([document("d", (entity.name, (entity.id,)))])
-    assert tuned.tuning is not None
     assert tuned.tuning.best == Trial("independent", 4, None, arbo.NgramEncoder().threshold[1], 1.0)
 
 
@@ -244,7 +239,6 @@ def test_the_chosen_threshold_has_the_best_score(steps: dict[float, int], from_b
     limit = entity.entity_threshold
     assert at(INF if limit is None else limit) == entity.score == score.max()
     assert (limit is None) == (score[-1] == score.max())
-    assert mention.mention_threshold is not None
     assert at(mention.mention_threshold) == mention.score == score.max()
     assert np.isfinite(mention.mention_threshold)
     if own >= threshold[0] and at(own) == score.max():
@@ -264,7 +258,6 @@ def test_the_chosen_threshold_is_in_the_middle() -> None:
 def test_discovery_finds_the_best_of_all_cuts(sample: Sample) -> None:
     documents = sample[0]
     tuned = arbo.Linker().tune(documents)
-    assert tuned.tuning is not None
     retrieval = tuned.retrieve(documents, k=8)
     classes = [frozenset(mention.gold or ()) for mention in documents.mentions]
     known = np.array([bool(ids) for ids in classes])
@@ -283,11 +276,8 @@ def test_each_objective_of_discovery_is_what_discovery_then_reaches(dev: arbo.Co
     reached, promised = {}, {}
     for name in names:
         tuned = arbo.Linker().tune(dev, objective=name)
-        assert tuned.tuning is not None
         json.dumps(tuned.tuning.as_dict(), allow_nan=False)
         evaluation = tuned.discover(dev).evaluate()
-        assert evaluation.clustering is not None
-        assert evaluation.coreference is not None
         of = evaluation.coreference
         reached[name] = {"ari": evaluation.clustering["ari"], "conll": of["conll"]} | {
             metric: of[metric]["f1"] for metric in ("b3", "lea")
@@ -301,10 +291,8 @@ def test_each_objective_of_discovery_is_what_discovery_then_reaches(dev: arbo.Co
 def test_tuning_can_be_held_to_one_method(sample: Sample, dev: arbo.Corpus) -> None:
     linker, few = arbo.Linker(sample[1]), dev[:8]
     free = linker.tune(few).tuning
-    assert free is not None
     for method in METHODS:
         held = linker.tune(few, method=method).tuning
-        assert held is not None
         assert list(held.trials) == [trial for trial in free.trials if trial.method == method]
 
 
@@ -328,7 +316,6 @@ def test_a_single_mention_is_enough_to_link(sample: Sample) -> None:
 
 
 def test_a_tuned_configuration_comes_back_from_its_file(tuned: arbo.Linker, tmp_path: Path) -> None:
-    assert tuned.tuning is not None
     file = tmp_path / "tuned.json"
     write_json({"config": tuned.config.as_dict(), "tuning": tuned.tuning.as_dict()}, file)
     assert arbo.LinkerConfig.from_json(file) == tuned.config
@@ -386,8 +373,6 @@ def test_entities_near_no_mention_take_no_time(
     encoder = arbo.NgramEncoder().fit(sample[1].names().names)
     monkeypatch.setattr(arbo.NgramEncoder, "fit", lambda self, names: encoder)
     again = arbo.Linker(kb).tune(dev).tuning
-    assert again is not None
-    assert tuned.tuning is not None
     assert again.trials == tuned.tuning.trials
     assert max(n_entities[:-1]) <= len(dev.mentions) < n_entities[-1], "the last one is for the confidence"
 
@@ -397,8 +382,6 @@ def test_independent_linking_is_the_threshold_on_the_best_entity(
 ) -> None:
     """It finds the best of `nil_curve` over the similarities of the nearest entities."""
     tuned = tuned_for["nil_f1"]
-    assert tuned.tuning is not None
-    assert tuned.kb is not None
     retrieval = tuned.retrieve(dev, k=1)
     nearest = retrieval.entities.dissimilarity[:, 0]
     annotated = np.array([mention.gold is not None for mention in dev.mentions])

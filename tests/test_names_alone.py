@@ -255,9 +255,9 @@ def test_an_object_with_the_method_encode_is_an_encoder() -> None:
     assert own.find(found, ["deba", "jig"])["cluster_id"].to_pylist() == ["new-0", None]
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "jig", ("bead",)), arbo.Entity("E2", "face")])
     assert [link.entity for link in arbo.Linker(kb, model).link(["abed", "cafe", "hi"]).links] == ["E1", "E2", None]
-    model.encode = lambda texts: np.ones(3)  # type: ignore[method-assign, assignment]
+    model.encode = lambda texts: np.ones(3)
     with pytest.raises(DataError, match="`encode` must return a vector for each of the 5 texts"):
         own.discover(names)
-    model.encode = lambda texts: np.ones((3, 2))  # type: ignore[method-assign, assignment]
+    model.encode = lambda texts: np.ones((3, 2))
     with pytest.raises(DataError, match="`encode` must return a vector for each of the 5 texts"):
         own.discover(names)

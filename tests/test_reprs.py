@@ -80,17 +80,16 @@ class Tags(HTMLParser):
 
 def test_a_notebook_shows_tables(shown: dict[str, object]) -> None:
     result = shown["Result"]
-    assert isinstance(result, arbo.Result)
     for name in ("Result", "Evaluation", "Report"):
-        page = Tags(shown[name]._repr_html_())  # type: ignore[attr-defined]
+        page = Tags(shown[name]._repr_html_())
         assert {"table", "tr", "td"} <= set(page.tags), name
         assert page.tags.count("tr") <= 22
     for rows, more in ((result.links, len(result.links) - 20), (result.discovered, len(result.discovered) - 20)):
-        page = Tags(rows._repr_html_())  # type: ignore[attr-defined]
+        page = Tags(rows._repr_html_())
         assert page.tags.count("tr") == 21
         assert f"and {more:,} more" in page.text
     assert "lantern goby" in Tags(result._repr_html_()).text
-    assert "accuracy" in Tags(shown["Evaluation"]._repr_html_()).text  # type: ignore[attr-defined]
+    assert "accuracy" in Tags(shown["Evaluation"]._repr_html_()).text
 
 
 def test_names_are_inert_in_a_notebook() -> None:
@@ -99,9 +98,9 @@ def test_names_are_inert_in_a_notebook() -> None:
     result = arbo.Linker(kb).link([document("<i>", (evil, ["<b>"]), "zzz")])
     shown = [result, result.links, result.clusters]
     shown += [result.evaluate(), result.evaluate().report("<script>"), arbo.Linker(kb).link([document("d", "x")])]
-    shown.append(shown[-1].evaluate())  # type: ignore[attr-defined]
+    shown.append(shown[-1].evaluate())
     for each in shown:
-        page = Tags(each._repr_html_())  # type: ignore[attr-defined]
+        page = Tags(each._repr_html_())
         assert set(page.tags) <= {"p", "b", "table", "thead", "tbody", "tr", "th", "td"}
         assert page.tags.count("b") <= 1
     assert evil in Tags(result._repr_html_()).text

@@ -27,23 +27,18 @@ DOCUMENTS = [document("d", *zip(NAMES, GOLD, strict=True))]
 def test_every_figure() -> None:
     evaluation = arbo.Linker(KB).link(DOCUMENTS).evaluate()
     linking, nil = evaluation.linking, evaluation.nil
-    assert linking is not None
-    assert nil is not None
     assert (linking.overall.mentions, linking.overall.in_kb, linking.overall.correct) == (5, 4, 2)
     assert linking.accuracy == 2 / 5
     assert linking.overall.accuracy_in_kb == 2 / 4
     assert (linking.no_concept, linking.not_annotated) == (1, 1)
     assert linking.recall[2] == 4 / 5
     assert (nil.gold, nil.predicted, nil.correct) == (2, 2, 1)
-    assert evaluation.with_nil is not None
     assert (evaluation.with_nil.mentions, evaluation.with_nil.correct) == (6, 3)
     assert evaluation.accuracy_with_nil == 3 / 6
     # Classes E1: 0, 4; E2: 1, 2; N1: 3. Clusters E1: 0, 1; E2: 2; new: 3, 4.
     assert evaluation.clustered == 5
-    assert evaluation.coreference is not None
     assert evaluation.coreference["b3"]["precision"] == pytest.approx((0.5 + 0.5 + 1 + 0.5 + 0.5) / 5)
     assert evaluation.coreference["b3"]["recall"] == pytest.approx((0.5 + 0.5 + 0.5 + 1 + 0.5) / 5)
-    assert evaluation.clustering is not None
     assert evaluation.clustering["ari"] < 0.1
     assert evaluation.mentions == 7
 
@@ -51,9 +46,6 @@ def test_every_figure() -> None:
 def test_seen_and_unseen() -> None:
     train = [document("t", ("any", ("E2", "N1")))]
     linking = arbo.Linker(KB).link(DOCUMENTS).evaluate(train=train).linking
-    assert linking is not None
-    assert linking.seen is not None
-    assert linking.unseen is not None
     assert (linking.seen.mentions, linking.seen.correct) == (3, 1)
     assert (linking.unseen.mentions, linking.unseen.correct) == (2, 1)
     evaluation = arbo.Linker(KB).link(DOCUMENTS).evaluate(train=DOCUMENTS)
@@ -91,7 +83,6 @@ def test_a_discovery_is_scored_by_its_clusters_alone() -> None:
     evaluation = arbo.Linker().discover(DOCUMENTS).evaluate()
     assert evaluation.linking is evaluation.nil is None
     assert evaluation.clustered == 5
-    assert evaluation.coreference is not None
     assert 0 < evaluation.coreference["b3"]["f1"] < 1
 
 
@@ -129,7 +120,6 @@ def test_coreference_within_documents_splits_all_clusters() -> None:
     kept = [([[0, 1]], [[0, 1]]), ([], [[1, 2]])]
     assert alone.coreference == scores_from_counts(sum(coreference_counts(*sides) for sides in kept))
     across = result.evaluate(singletons=False)
-    assert across.coreference is not None
     assert across.coreference["b3"]["counts"] == pytest.approx([5, 5, 3 + 4 / 3, 6])
     assert "ARI" not in by_name(across)
 
@@ -142,11 +132,6 @@ def test_the_lines_are_the_scores() -> None:
     sample, kb = arbo.load_sample()
     evaluation = arbo.Linker(kb).link(sample[45:]).evaluate(train=sample[:45])
     linking, nil, coreference = evaluation.linking, evaluation.nil, evaluation.coreference
-    assert linking is not None
-    assert nil is not None
-    assert coreference is not None
-    assert evaluation.clustering is not None
-    assert evaluation.clustering_unseen is not None
     expected = {
         "accuracy": linking.accuracy,
         "accuracy in KB": linking.overall.accuracy_in_kb,
@@ -170,14 +155,12 @@ def test_the_lines_are_the_scores() -> None:
     assert lines["NIL"].recall.value == nil.recall
     for line in lines.values():
         interval = line.score.interval(Resampling(n_resamples=200, n_half_samples=50))
-        assert interval is not None
         assert interval.low <= line.score.value <= interval.high
 
 
 def test_nil_by_threshold_is_over_the_similarity_of_the_nearest_entity() -> None:
     result = arbo.Linker(KB, config=arbo.LinkerConfig(entity_threshold=None)).link(DOCUMENTS)
     curve = result.evaluate().nil_curve
-    assert curve is not None
     scores = [link.candidates[0][1] for link in result.links if link.mention.gold is not None]
     is_nil = [False, False, False, True, False, True]
     assert curve.best.f1 == max(
@@ -210,11 +193,8 @@ def test_comparing_two_results() -> None:
     results = {name: linker.link(sample[:20]) for name, linker in linkers.items()}
     report = compare(results, how=Resampling(n_permutations=100, n_half_samples=20))
     accuracy = report.systems["b"]["accuracy"]
-    assert accuracy.comparison is not None
     linking = {name: result.evaluate().linking for name, result in results.items()}
-    assert accuracy.comparison.difference == pytest.approx(
-        linking["b"].accuracy - linking["a"].accuracy  # type: ignore[union-attr]
-    )
+    assert accuracy.comparison.difference == pytest.approx(linking["b"].accuracy - linking["a"].accuracy)
     same = compare({"a": results["a"], "again": results["a"]}).systems["again"]
     assert all(entry.comparison == (0, 1) for entry in same.values())
 
@@ -226,7 +206,7 @@ def test_a_discovery_is_compared_with_a_linking_by_what_the_knowledge_base_knows
     both = {"linked": arbo.Linker(kb).link(corpus), "found": arbo.Linker().discover(corpus)}
     report = compare({name: both[name] for name in sorted(both, key=lambda name: name != first)}, how=None)
     assert {name: entries["ARI"].score.value for name, entries in report.systems.items()} == {"linked": 1, "found": 1}
-    assert both["found"].evaluate().clustering["ari"] == 0  # type: ignore[index]  # which knows no alternative id
+    assert both["found"].evaluate().clustering["ari"] == 0  # which knows no alternative id
 
 
 def test_no_results_and_those_of_other_documents_are_not_compared() -> None:
@@ -258,7 +238,6 @@ def test_means_over_types_and_over_domains() -> None:
     result = arbo.Linker(arbo.KnowledgeBase(entities), config=arbo.LinkerConfig(method="independent")).link(corpus)
     assert result.mention_table["domain"].to_pylist() == ["lego"] * 3 + ["doc"]
     evaluation = result.evaluate()
-    assert evaluation.linking is not None
     assert evaluation.linking.macro["domain"].accuracy == pytest.approx((2 / 3 + 1) / 2)
     assert evaluation.linking.macro["type"].accuracy == pytest.approx((1 / 2 + 1) / 2)
     lines = by_name(evaluation)
@@ -287,8 +266,7 @@ def test_gold_clusters_count_in_a_linked_run_as_in_a_discovered_one(linked_first
     order = sorted(runs, key=lambda name: (name == "linked") != linked_first)
     report = compare({name: runs[name] for name in order}, how=None)
     assert {name: entries["B-cubed"].score.value for name, entries in report.systems.items()} == {
-        name: run.evaluate().coreference["b3"]["f1"]  # type: ignore[index]
-        for name, run in runs.items()
+        name: run.evaluate().coreference["b3"]["f1"] for name, run in runs.items()
     }
     linking, plain = linked.evaluate(), arbo.Linker(KB).link([with_clusters(*[None] * 5)]).evaluate()
     assert (linking.linking, linking.nil, plain.clustered) == (plain.linking, plain.nil, 1)

@@ -70,7 +70,6 @@ def test_a_sentence_holds_its_whole_mention() -> None:
 
 def test_further_columns_are_kept(result: arbo.Result, tmp_path: Path) -> None:
     n, documents = result.link_table.num_rows, result.document_table
-    assert documents is not None
     own = [json.dumps({"index": row, "score": "high", "mixed": [row] if row % 2 else "x"}) for row in range(n)]
     years = [json.dumps({"year": 1990 + row}) if row else None for row in range(len(documents))]
     wider = replace(
@@ -165,13 +164,12 @@ def test_exported_links_are_scored_as_the_run_is(result: arbo.Result, tmp_path: 
         [d for d in documents_of(result, "gold") if all(m.gold for m in d.mentions)]
     )
     for ids in ("gold", "links"):
-        gold.export(tmp_path / f"{ids}.jsonl", "clusters", ids=ids)  # type: ignore[arg-type]
-        gold.export(tmp_path / f"{ids}.conll", "conll", ids=ids)  # type: ignore[arg-type]
+        gold.export(tmp_path / f"{ids}.jsonl", "clusters", ids=ids)
+        gold.export(tmp_path / f"{ids}.conll", "conll", ids=ids)
     together = coreference_by_document(
         *(read_clusters((tmp_path / f"{ids}.jsonl").read_text().split("\n")).documents for ids in ("gold", "links"))
     )
     own = gold.evaluate().coreference
-    assert own is not None
     assert scores_from_counts(together.total.coreference)["conll"] == pytest.approx(own["conll"])
     by_document = coreference_by_document(
         *(read_conll((tmp_path / f"{ids}.conll").read_text().split("\n")).documents for ids in ("gold", "links"))
@@ -221,7 +219,7 @@ def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path)
     with pytest.raises(arbo.UsageError, match=r"unknown format 'xlsx'; known: csv, .*, clusters"):
         result.export(tmp_path / "out", "xlsx")
     with pytest.raises(arbo.UsageError, match="ids must be one of links, gold, not 'link'"):
-        result.export(tmp_path / "out", "jsonl", ids="link")  # type: ignore[arg-type]
+        result.export(tmp_path / "out", "jsonl", ids="link")
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
         arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")
 

@@ -55,10 +55,10 @@ def test_the_entities_of_a_run_are_its_links_and_candidates(result: arbo.Result)
 
 def test_a_label_that_is_a_number_names_its_mention() -> None:
     result = arbo.Linker().discover(pd.Series(["flu", "flux"], index=[10, 11]))
-    assert result.cluster_of(10) == result.cluster_of("10")  # type: ignore[arg-type]
-    assert str(result.explain(11)) == str(result.explain("11"))  # type: ignore[arg-type]
+    assert result.cluster_of(10) == result.cluster_of("10")
+    assert str(result.explain(11)) == str(result.explain("11"))
     with pytest.raises(arbo.UsageError, match="'5'"):
-        result.explain(5)  # type: ignore[arg-type]
+        result.explain(5)
 
 
 def test_links_are_a_sequence(result: arbo.Result) -> None:
@@ -124,10 +124,8 @@ def test_the_explanation_of_a_link_is_its_path(result: arbo.Result) -> None:
     explanation = result.explain(longest)
     entity, *steps = explanation.path
     assert len(steps) >= 2
-    assert longest.entity is not None
     assert (entity.id, entity.name, entity.document_id) == (longest.entity, kb[longest.entity].name, None)
     assert steps[-1].id == longest.mention.id
-    assert explanation.weakest is not None
     weakest = explanation.path[explanation.weakest]
     assert weakest.dissimilarity == longest.bottleneck == max(step.dissimilarity or 0 for step in steps)
     for step, before in zip(reversed(steps), list(reversed(explanation.path))[1:], strict=True):

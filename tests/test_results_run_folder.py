@@ -144,7 +144,7 @@ def test_a_failure_leaves_what_was_there(
 
     def text(path: Path, *args: object) -> int:
         fail_at("manifest")
-        return write_text(path, *args)  # type: ignore[arg-type]
+        return write_text(path, *args)
 
     def move(source: Path, target: Path) -> None:
         fail_at("move" if "partial" in source.name else "")

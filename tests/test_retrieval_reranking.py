@@ -117,14 +117,14 @@ def knowing(mentions: Sequence[MentionInput], candidates: Sequence[Sequence[arbo
 
 def test_a_function_is_a_reranker() -> None:
     documents, kb = arbo.load_sample()
-    linker = arbo.Linker(kb, reranker=knowing)  # type: ignore[arg-type]
+    linker = arbo.Linker(kb, reranker=knowing)
     result, expected = linker.link(documents), arbo.Linker(kb, reranker=knows_gold()).link(documents)
     assert result.link_table == expected.link_table
     found = arbo.Linker(kb).candidates(documents, k=16)
     one, other = (rerank(own, found, documents, kb) for own in (knowing, knows_gold()))
     assert np.array_equal(one.entities, other.entities)
     assert np.array_equal(one.scores, other.scores)
-    arbo.Linker(kb, reranker=knowing, config=arbo.LinkerConfig(skip_margin=2.0)).link(documents)  # type: ignore[arg-type]
+    arbo.Linker(kb, reranker=knowing, config=arbo.LinkerConfig(skip_margin=2.0)).link(documents)
 
 
 def test_a_function_reads_mentions_with_their_documents_once_and_may_change_its_lists() -> None:
@@ -155,7 +155,7 @@ def test_a_run_keeps_the_scores_of_a_function(tmp_path: Path) -> None:
         read.extend(item.mention.id for item in mentions)
         return knowing(mentions, lists)
 
-    linker = arbo.Linker(kb, reranker=function)  # type: ignore[arg-type]
+    linker = arbo.Linker(kb, reranker=function)
     linker.link(documents[:5]).save(tmp_path / "run")
     read.clear()
     grown = linker.add(arbo.Result.load(tmp_path / "run"), documents[5:7])
@@ -202,7 +202,7 @@ def test_wrong_scores(given: Any, said: str) -> None:
 def test_what_cannot_score_is_refused() -> None:
     for wrong in (1, "cross", arbo.CrossEncoder):
         with pytest.raises(UsageError, match="cannot score candidates; give a function of mentions"):
-            arbo.Linker(arbo.KnowledgeBase(), reranker=wrong)  # type: ignore[arg-type]
+            arbo.Linker(arbo.KnowledgeBase(), reranker=wrong)
 
 
 def test_what_the_encoder_is_sure_of_is_not_read() -> None:

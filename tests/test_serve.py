@@ -402,7 +402,6 @@ def test_a_stopped_service_answers_first(kb_file: Path) -> None:
     command = [sys.executable, "-m", "arbo", "serve", "--kb", str(kb_file), "--port", "0"]
     body = json.dumps({"text": "marsh fever"}).encode()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
         places = (re.search(r"http://(127\.0\.0\.1):(\d+)", line) for line in process.stderr)
         found = next(filter(None, places), None)
         assert found, "the service did not start"

@@ -95,7 +95,7 @@ def fits(value: Any, kind: Any) -> bool:
 def ranked(**query: Any) -> list[dict[str, Any]]:
     answer = FEVERS.queries(json.dumps({"q": query}))
     assert fits(answer, Batch)
-    return answer["q"]["result"]  # type: ignore[no-any-return]
+    return answer["q"]["result"]
 
 
 def test_the_manifest() -> None:
@@ -225,7 +225,7 @@ def test_suggestions() -> None:
         ("type", "dis", {"Disease"}),
         ("type", "zz", set()),
     ):
-        suggested = FEVERS.suggest(kind=kind, prefix=prefix)  # type: ignore[arg-type]
+        suggested = FEVERS.suggest(kind=kind, prefix=prefix)
         assert fits(suggested, Suggested)
         assert {one["id"] for one in suggested["result"]} == ids
     assert FEVERS.suggest(kind="entity", prefix="D:2")["result"][0]["id"] == "D:2"

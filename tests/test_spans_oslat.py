@@ -86,8 +86,7 @@ def test_gradients_are_numbers_also_of_a_text_without_tokens() -> None:
     names, tokens = (torch.randn(2, 3, 4, requires_grad=True) for _ in range(2))
     mask = torch.tensor([[1, 1, 0], [0, 0, 0]])
     entity_in_text(label_attention(names, tokens, mask), tokens).square().sum().backward()
-    assert torch.isfinite(names.grad).all()  # type: ignore[arg-type]
-    assert tokens.grad is not None
+    assert torch.isfinite(names.grad).all()
     assert tokens.grad[0, :2].any()
     assert not tokens.grad[0, 2].any()
     assert not tokens.grad[1].any()
@@ -265,7 +264,7 @@ def test_candidates_by_brute_force(bert: Tower) -> None:
     text, entity = ModelFinder(LabelAttention.of(bert, CONFIG), 5).candidates_of(pieces, kb)
     encoder = NgramEncoder().fit(kb.names().names)
     names = encoder.encode_entities(kb)
-    sparse, owner = names.matrix[names.row], names.owner  # type: ignore[index, union-attr]
+    sparse, owner = names.matrix[names.row], names.owner
     length = np.sqrt(sparse.power(2).sum(axis=1))
     for row, piece in enumerate(pieces.texts):
         if "(" in documents[int(pieces.document[row])].text:

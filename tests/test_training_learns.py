@@ -130,7 +130,6 @@ def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
 
     def recall(model: arbo.DualEncoder) -> float:
         linking = arbo.Linker(kb, model).link(dev).evaluate().linking
-        assert linking is not None
         return linking.recall[1]
 
     assert recall(trained) > recall(start) + 0.1
@@ -154,7 +153,6 @@ def test_the_thresholds_are_those_that_linking_does_best_with(bert: Tower, tmp_p
     documents, dev, kb = sample()
     trained = train(encoder(bert), documents, kb, dev=dev, out=tmp_path / "model", config=replace(QUICK, steps=2))
     tuning = arbo.Linker(kb, trained).tune(dev).tuning
-    assert tuning is not None
     own = arbo.LinkerConfig()
     best = max(trial.score for trial in tuning.trials if (trial.method, trial.k) == (own.method, own.k))
     assert arbo.Linker(kb, trained).link(dev).evaluate().accuracy_with_nil == pytest.approx(best)
@@ -170,11 +168,9 @@ def test_the_best_model_and_its_threshold_are_those_of_discovery(bert: Tower, tm
         assert [set(line) >= {"ari", "b3", "conll"} and "recall@1" not in line for line in looks] == [True, True]
         assert development_scores(data, Snapshot.of(data, trained))[best] == max(line[best] for line in looks)
     tuning = arbo.Linker(None, trained).tune(dev).tuning
-    assert tuning is not None
     assert trained.config.entity_threshold is None
     score = max(trial.score for trial in tuning.trials if trial.k == arbo.LinkerConfig().k)
     clustering = arbo.Linker(None, trained).discover(dev).evaluate().clustering
-    assert clustering is not None
     assert clustering["ari"] == pytest.approx(score)
 
 
@@ -275,7 +271,7 @@ def test_each_precision_in_one_process_from_weights_of_any(bert: Tower, bert_fol
     losses = []
     for start, precision in ((coarse, "bfloat16"), (encoder(bert), "float32"), (coarse, "float32")):
         out = tmp_path / f"model{len(losses)}"
-        config = replace(QUICK, steps=2, precision=precision)  # type: ignore[arg-type]
+        config = replace(QUICK, steps=2, precision=precision)
         trained = train(start, documents, kb, out=out, config=config)
         assert {value.dtype for value in trained.module.parameters()} == {torch.float32}
         losses.append([line["loss"] for line in log_of(out)])

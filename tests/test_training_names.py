@@ -77,7 +77,7 @@ def test_names_are_contrasted_with_their_synonyms_and_with_no_gold_name(bert: To
 
 @pytest.mark.slow
 def test_the_positions_of_mentions_do_not_count(bert: Tower, tmp_path: Path) -> None:
-    scrambled = [document(d.id, d.text, [m.gold[0] for m in d.mentions][::-1], 1) for d in DOCUMENTS]  # type: ignore[index]
+    scrambled = [document(d.id, d.text, [m.gold[0] for m in d.mentions][::-1], 1) for d in DOCUMENTS]
     assert arbo.Corpus(scrambled).fingerprint != DOCUMENTS.fingerprint
     for place, documents in enumerate((DOCUMENTS, scrambled)):
         out = tmp_path / str(place)

@@ -168,7 +168,7 @@ def test_a_step_of_a_cross_encoder_by_definition(
         pairs = exact.pairs([trainer.data.inputs[mention]], arbo.KnowledgeBase([kb.entities[entity]]))
         (row,) = pairs.spell(np.array([0]), np.array([0]))
         hidden = exact.tower.model(input_ids=torch.tensor([row.ids])).last_hidden_state[0]
-        return exact.tower.projection(hidden[0] if pooling == "cls" else hidden.mean(dim=0))[0]  # type: ignore[misc]
+        return exact.tower.projection(hidden[0] if pooling == "cls" else hidden.mean(dim=0))[0]
 
     whole = torch.zeros((), dtype=torch.float64)
     for mention in queries:
@@ -202,7 +202,7 @@ def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, ch
         (row,) = names.spell(names.row[it.data.synonyms.place[[name]]])
         vector = hidden(row.ids)[0] if reads.pooling == "cls" else hidden(row.ids).mean(dim=0)
         said = torch.softmax(tokens @ vector, dim=0) @ tokens
-        mapped = (exact.tower.projection(one.detach()) for one in (said, vector))  # type: ignore[misc]
+        mapped = (exact.tower.projection(one.detach()) for one in (said, vector))
         return said / said.norm(), torch.cosine_similarity(*mapped, dim=0)
 
     whole = torch.zeros((), dtype=torch.float64)
@@ -240,7 +240,7 @@ def test_a_step_of_self_alignment_by_definition(bert: Tower, tmp_path: Path) -> 
     batch = it.batch(0, data.queries[:6], np.arange(6))
     loss = it.add_gradients(0, batch, 1 / 6)
     names = start.encode_entities(KB)
-    vectors = torch.from_numpy(names.matrix)[names.row]  # type: ignore[arg-type]
+    vectors = torch.from_numpy(names.matrix)[names.row]
     with torch.no_grad():
         made = torch.nn.functional.normalize(it.head(vectors[data.synonyms.place]), dim=1).double()
     whole = 0.0

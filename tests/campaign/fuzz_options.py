@@ -50,7 +50,7 @@ def verbs() -> dict[tuple[str, ...], list[Any]]:
     """Return the parameters of each verb."""
     found: dict[tuple[str, ...], list[Any]] = {}
     group = typer.main.get_command(app)
-    for name, command in group.commands.items():  # type: ignore[attr-defined]
+    for name, command in group.commands.items():
         for words, one in [((name, own), sub) for own, sub in getattr(command, "commands", {}).items()] or [
             ((name,), command)
         ]:
