@@ -1,7 +1,5 @@
 """Run the command line in this process without pytest, as campaigns do."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

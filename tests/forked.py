@@ -4,8 +4,6 @@
 With a C compiler, `faulty.c` is preloaded there, which counts file operations and strikes at one of them.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import functools

@@ -5,8 +5,6 @@ knowledge base, the run of all documents at once. A further kind of step is a me
 try many histories: ``python tests/campaign growth``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

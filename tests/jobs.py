@@ -1,7 +1,5 @@
 """Verbs that write, over small inputs, and what they come to undisturbed: for campaigns of kills and faults."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """Models to be saved, and what their folders hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

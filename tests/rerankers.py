@@ -1,7 +1,5 @@
 """Rerankers whose scores a test makes up, and candidates for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Transformers of random weights, so small that they take milliseconds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 WORDS = "the of in and patients left kidney fever disease cancer syndrome marsh mention"

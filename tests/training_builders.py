@@ -1,7 +1,5 @@
 """Small documents, models and trainers that several tests of trainings build on."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
