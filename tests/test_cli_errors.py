@@ -1,7 +1,5 @@
 """Errors of the command line are a code and words, and nothing is written; each option and setting is explained."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The verbs of `arbo kb`, and the verbs that read an index."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`arbo demo`, `link`, `discover` and `tune`: what is written, what people see, what stderr says."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

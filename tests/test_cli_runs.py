@@ -1,7 +1,5 @@
 """The verbs that read runs: `evaluate`, `explain`, `add` and `diff`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`arbo score`: the contract of its JSON, what people see, what is told by the way, and exit codes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verbs of `arbo train`."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Corrections through the linker: what they say holds, what cannot be obeyed is told, and nothing is lost."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import permutations

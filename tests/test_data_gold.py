@@ -1,7 +1,5 @@
 """What is right for each mention: one home for scores, tuning and training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A knowledge base that is opened from an index behaves as in memory; a damaged index is refused."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rows of frames and data sets as documents and entities."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from pathlib import Path

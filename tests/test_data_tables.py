@@ -1,7 +1,5 @@
 """Documents are tables, of which objects are views."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Documents, mentions and entities as checked values, and the collections of them."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Sequence
