@@ -1,7 +1,5 @@
 """Learnt edges: facts, pairs, features, trees and the model."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

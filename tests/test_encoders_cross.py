@@ -1,7 +1,5 @@
 """The cross-encoder: what it reads of a pair, how it scores, and its folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The transformer encoder: what it reads of mentions and entities, and linking with it from end to end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Embeddings on disk: what is there is never computed again, what is stale or broken is never found."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

@@ -1,7 +1,5 @@
 """What every encoder promises: shapes and types, no vector by chance, order or company, the same after saving."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Model folders: the same model again or an error; what is spoiled, hostile or of another version is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The n-gram encoder: unit vectors, frequencies from the knowledge base alone, nothing by chance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from builders import document

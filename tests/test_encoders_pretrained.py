@@ -1,7 +1,5 @@
 """Loading models: what is incomplete or hostile is refused, and no code of a model folder ever runs."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Templates: which tokens a model sees of a mention, against windows that were made without any short cut."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tower: vectors do not depend on how texts are batched, pooled vectors are what their definition says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import deepcopy

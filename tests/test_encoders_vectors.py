@@ -1,7 +1,5 @@
 """Vectors made elsewhere: each mention and entity finds its own, and what is wrong with them is said by id."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns as evidence: kinds, levels, estimated weights, sources, growth, and the same from the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +35,7 @@ PEOPLE = pd.DataFrame(
 )
 
 
-def together(result: arbo.Run) -> list[list[str]]:
+def together(result: arbo.Result) -> list[list[str]]:
     clusters = ([mention.id for mention in cluster.mentions] for cluster in result.clusters)
     return sorted(sorted(ids, key=int) for ids in clusters if len(ids) > 1)
 

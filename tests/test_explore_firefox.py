@@ -1,7 +1,5 @@
 """The main views of the page in Firefox, as a file and served."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

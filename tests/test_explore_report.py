@@ -1,7 +1,5 @@
 """`arbo explore --out` without a browser: what a page holds, that it equals the tables, and what a page may do."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

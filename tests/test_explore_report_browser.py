@@ -1,7 +1,5 @@
 """The page of a run in a browser: its counts, its views and addresses, its keys, and names that mean harm."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The served page: its blocks are those of the file, the review writes as `arbo review` does, strangers are refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

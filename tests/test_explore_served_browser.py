@@ -1,7 +1,5 @@
 """The served page in a browser: its views, its review by keys, and names that mean harm."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

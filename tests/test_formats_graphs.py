@@ -1,7 +1,5 @@
 """Knowledge graphs of GraphRAG, LightRAG and Neo4j: their nodes are discovered, and merged nodes written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

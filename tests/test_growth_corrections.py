@@ -1,7 +1,5 @@
 """Runs that obey corrections, and runs with a reranker, grow like any other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

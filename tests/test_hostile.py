@@ -1,7 +1,5 @@
 """Hostile inputs that belong to no single module: a right answer or a clear error, and no document text in any log."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -1,7 +1,5 @@
 """The limits of the house: lines, verbs, options, words, the way of `link`, and what a saved run loads."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """What is heavy is loaded when it is needed: `import arbo` and the help texts stay light."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

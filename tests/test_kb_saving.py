@@ -1,7 +1,5 @@
 """A knowledge base is written to a file, and read again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
