@@ -1,7 +1,5 @@
 """The linker: what it must survive, and what must not change its decisions."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The linker's decisions against a brute-force computation, on the sample."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

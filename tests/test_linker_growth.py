@@ -1,7 +1,5 @@
 """Runs that grow and shrink are those of a refit, bit by bit, whatever their history."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Results are those of a set of documents: the order in which they come decides only rows and names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from builders import document, linker

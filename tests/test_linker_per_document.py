@@ -1,7 +1,5 @@
 """Linking per document gives each document the answers that it has alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

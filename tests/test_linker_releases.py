@@ -1,7 +1,5 @@
 """Runs whose knowledge base is exchanged for another release are those of a refit, bit by bit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Linking with a reranker, from end to end and from the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

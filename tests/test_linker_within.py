@@ -1,7 +1,5 @@
 """Linking and discovery search mentions within the mention threshold only; the partition is that of complete lists."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

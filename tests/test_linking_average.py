@@ -1,7 +1,5 @@
 """Average linkage of the mentions that no entity reaches: runs, tuning, explanations and the command line."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Giants: clusters that chaining has made are reported, large entities are not."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The confidence of links: what it is fitted to, how honestly it is measured, and where a run shows it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tables from which a run is described."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """The gap of a knowledge base: its estimate, the threshold that follows it, and what leaves it out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows and columns of links are made when they are asked for, and say what the whole table says."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

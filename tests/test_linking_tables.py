@@ -1,7 +1,5 @@
 """The tables of a run are made in slices of rows: the same tables for any size, and little memory besides them."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Tuning chooses what is best on gold data, never worse than what it began with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace

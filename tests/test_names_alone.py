@@ -1,7 +1,5 @@
 """Names alone: lists, Series and columns, from blank cells to clusters, pairs and settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

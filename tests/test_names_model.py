@@ -1,7 +1,5 @@
 """Lists of names: equal names are one, the names model weighs pairs, and average linkage merges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -36,7 +34,7 @@ TOGETHER = [
 NAMES = [*("Marsh Fever", "marsh fever", "Marsh-Fever Ltd", "Kelp", "Kelp Inc", "Paris", "Tern Optics")]
 
 
-def groups_of(result: arbo.Run) -> list[list[str]]:
+def groups_of(result: arbo.Result) -> list[list[str]]:
     return sorted(sorted(mention.text for mention in cluster.mentions) for cluster in result.clusters)
 
 

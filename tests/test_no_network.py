@@ -1,7 +1,5 @@
 """Nothing but the name of a model on the Hugging Face hub makes arbo ask for an address."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The component of spaCy gives the answers of a linker, whatever the batches and processes."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator

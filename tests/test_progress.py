@@ -1,7 +1,5 @@
 """Progress away from a terminal: silent when it is soon done, a line now and then when it is not."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

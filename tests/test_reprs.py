@@ -1,7 +1,5 @@
 """What a terminal or a notebook shows of an object fits on a screen."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores of a result, against figures counted by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

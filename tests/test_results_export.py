@@ -1,7 +1,5 @@
 """`Result.export`, `Result.to_pandas` and `arbo export`: what a run hands on, and what reads it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What a result says: links, clusters, reasons, and the same from its folder."""
 
-from __future__ import annotations
-
 import ast
 from collections import namedtuple
 from dataclasses import replace

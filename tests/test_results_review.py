@@ -1,7 +1,5 @@
 """The review of a run: what is asked first, and the file of corrections that grows."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Run folders: complete or absent, themselves again or an error, and nothing else is ever touched."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

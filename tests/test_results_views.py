@@ -1,7 +1,5 @@
 """Flat tables of a run: which mentions and clusters are shown, and what of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

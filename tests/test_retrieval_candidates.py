@@ -1,7 +1,5 @@
 """Candidates: found, kept in one file, refused where they do not fit, completed by gold, united."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Search by torch: the same as by faiss, to the last bit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

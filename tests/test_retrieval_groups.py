@@ -1,7 +1,5 @@
 """Search, and so links and clusters, stay inside a group: a domain and a kind of mapped types."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any

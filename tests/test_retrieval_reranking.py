@@ -1,7 +1,5 @@
 """The second stage: rerankers, functions among them, and the mentions that they are spared."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence
