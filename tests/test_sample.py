@@ -5,8 +5,6 @@ known and of missing entities; gold ids that are alternative ones, several, or n
 overlapping mentions; letters beyond ASCII and beyond the basic plane; entities of one mention, of few and of many.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import arbo

@@ -1,7 +1,5 @@
 """A job on a Ray cluster: the result of one process, also if a node ends in the middle."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

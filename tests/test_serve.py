@@ -1,7 +1,5 @@
 """The service: its answers, its limits, what it refuses, and the verb that starts it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

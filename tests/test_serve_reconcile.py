@@ -1,7 +1,5 @@
 """The reconciliation service: its answers, and the constraints of the specification, version 0.2."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any, Literal, NotRequired
 

@@ -1,7 +1,5 @@
 """A user's own `eval.py` or `clustering.py`: arbo works beside it, installed or not, and it stays theirs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """OSLAT: what its attention computes, where tokens stand in texts, what becomes a span, and how it finds mentions."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Words, sentences and the dictionary: hostile text, and every match by brute force."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from itertools import pairwise

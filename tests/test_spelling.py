@@ -1,7 +1,5 @@
 """Signs, case, accents and order of words: equal spelling comes first, and what a sign keeps apart stays apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from builders import linker, passage

@@ -1,7 +1,5 @@
 """Abbreviations are found where a document defines them; names are folded where the difference seldom matters."""
 
-from __future__ import annotations
-
 import pytest
 from builders import passage
 from hypothesis import given, settings, strategies as st

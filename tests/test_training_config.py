@@ -1,7 +1,5 @@
 """Settings of trainings, and the presets of papers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trainings from end to end: what they are taught, that they learn it, and how the best model is chosen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from itertools import cycle

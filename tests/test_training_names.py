@@ -1,7 +1,5 @@
 """Trainings of OSLAT: what is contrasted, and that a model learns where to look."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What cannot be trained, and why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

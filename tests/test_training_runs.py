@@ -1,7 +1,5 @@
 """What all trainings share: they resume after a kill, repeat, and stop at NaN."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

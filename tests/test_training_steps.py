@@ -1,7 +1,5 @@
 """A step of each training: which texts it reads, and its loss and gradient against their definitions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

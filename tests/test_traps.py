@@ -1,7 +1,5 @@
 """Links, pipes, ids and modes that could lead arbo out of the folders that the user named."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
