@@ -64,6 +64,8 @@ class Campaign:
     """Whether a case starts processes of its own, so that one is made at a time."""
     slow: bool = False
     """Whether its cases in CI take more than about two seconds."""
+    begin: int = 0
+    """The first seed in CI."""
 
 
 def campaigns() -> dict[str, Campaign]:
