@@ -17,6 +17,7 @@ from conftest import Run, Sample
 import arbo
 from arbo.corrections import review as review_module
 from arbo.corrections.review import Queue, Review, doubts, names_of
+from arbo.pipeline.saved_run import search_of
 from arbo.text.names import normalize_name
 
 
@@ -112,7 +113,8 @@ def test_each_key_writes_its_correction(typed: Keys, result: arbo.Result) -> Non
     for place, (line, want) in enumerate(zip(lines, wanted, strict=True)):
         assert line.pop("date")
         assert line == {"mention": asked(result, place).mention.id, "author": "ann", **want}
-    assert "4 corrections written to" in outcome.out
+    assert "run.corrections.jsonl: 4; the same command" in outcome.out.replace("\n", "")
+    assert "next: arbo add" in outcome.out
 
 
 def test_a_review_goes_on_where_it_ended(typed: Keys, result: arbo.Result) -> None:
@@ -172,7 +174,7 @@ def test_an_interrupt_says_what_is_kept(typed: Keys, tmp_path: Path, monkeypatch
     monkeypatch.setattr(io, "StringIO", Keyboard)
     outcome, lines = typed("a")
     assert (outcome.code, len(lines)) == (130, 1)
-    assert f"1 corrections written to {tmp_path / 'run.corrections.jsonl'}" in outcome.out.replace("\n", "")
+    assert f"answers written to {tmp_path / 'run.corrections.jsonl'}: 1;" in outcome.out.replace("\n", "")
 
 
 def test_what_corrections_of_the_run_decided_is_not_asked(
@@ -210,6 +212,43 @@ def test_a_search_offers_its_entities(typed: Keys, result: arbo.Result, sample: 
     }
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("d061325", ["D061325"]),
+        ("MESH:d061325", ["D061325"]),
+        ("omim:114480", ["OMIM:114480"]),
+        ("114480", ["OMIM:114480", "DO:114480"]),
+        ("C535", ["D061325"]),
+        ("breast cancer", ["OMIM:114480", "D061325"]),
+        ("zzz 99", []),
+    ],
+)
+def test_a_search_knows_ids_before_names_and_hides_what_is_far(words: str, wanted: list[str]) -> None:
+    kb = arbo.KnowledgeBase(
+        [
+            arbo.Entity("D061325", "hereditary breast and ovarian cancer syndrome", alternative_ids=("MESH:C535",)),
+            arbo.Entity("OMIM:114480", "breast cancer", ("mamma carcinoma",), "A growth\nof the breast."),
+            arbo.Entity("DO:114480", "cataract, central saccular"),
+        ]
+    )
+    run = arbo.Linker(kb).link(["breast cancer"])
+    found = search_of(run, kb)(words, run.links[0])
+    assert [one.id for one in found] == wanted
+    assert {one.about for one in found if one.id == "OMIM:114480"} <= {"mamma carcinoma · A growth of the breast."}
+
+
+def test_all_of_a_name_are_dropped_and_taken_back_at_once(typed: Keys, result: arbo.Result) -> None:
+    queue, names = Queue.of(result), names_of(result)
+    place = next(place for place, twins in enumerate(queue.twins) if twins > 1)
+    same = [result.links[int(row)].mention for row in np.flatnonzero(names == names[queue.rows[place]])]
+    outcome, lines = typed("s" * place + "tDuDq")
+    assert result.text_of(same[0].document_id) in outcome.out
+    dropped = [(line["document"], line["spans"]) for line in lines if line["drop"]]
+    assert dropped == [(one.document_id, [list(span) for span in one.spans]) for one in same]
+    assert outcome.out.count(f": {asked(result, place + 1).name}\n") == 2
+
+
 def test_a_line_without_an_end_is_ended_first(typed: Keys, tmp_path: Path) -> None:
     (tmp_path / "run.corrections.jsonl").write_text('{"mention": "x", "entity": null}')
     _, lines = typed("aq")
@@ -225,14 +264,14 @@ def test_undo_takes_no_line_of_another_away_that_came_between(
     def opened(*given: Any, **options: Any) -> Any:
         monkeypatch.undo()
         stream = real(*given, **options)
-        other.write({"mention": "b", "entity": None})
+        other.write([{"mention": "b", "entity": None}])
         return stream
 
     monkeypatch.setattr(review_module, "open", opened, raising=False)
-    one.write({"mention": "a", "entity": None})
+    one.write([{"mention": "a", "entity": None}])
     one.undo()
     assert [json.loads(line)["mention"] for line in file.read_text("utf-8").splitlines()] == ["b"]
-    one.write({"mention": "a", "entity": None})
+    one.write([{"mention": "a", "entity": None}])
     file.write_text(changed := file.read_text("utf-8").replace('"a"', '"c"'))
     with pytest.raises(arbo.UsageError, match="somebody else wrote"):
         one.undo()
@@ -242,12 +281,12 @@ def test_undo_takes_no_line_of_another_away_that_came_between(
 def test_a_full_disk_leaves_no_half_line(result: arbo.Result, tmp_path: Path) -> None:
     file = tmp_path / "corrections.jsonl"
     own = Review(result, file, ())
-    own.write({"mention": "a", "entity": None})
+    own.write([{"mention": "a", "entity": None}])
     before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
     try:
         with pytest.raises(arbo.UsageError, match=r"cannot write .*corrections\.jsonl: no space left"):
-            own.write({"mention": "b", "entity": None})
+            own.write([{"mention": "b", "entity": None}])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert file.read_bytes() == before
@@ -264,7 +303,7 @@ def test_a_line_that_may_not_be_on_the_disk_can_be_undone(
     review.skip()
     monkeypatch.setattr(os, "fsync", failed)
     with pytest.raises(arbo.UsageError, match="cannot write"):
-        review.answer(asked(result, 1), {"mention": "a", "entity": None})
+        review.answer(asked(result, 1), [{"mention": "a", "entity": None}])
     assert review.place == 1
     review.undo()
     assert (tmp_path / "corrections.jsonl").read_bytes() == b""
@@ -282,7 +321,7 @@ def test_what_was_decided_out_of_turn_is_not_asked(result: arbo.Result, tmp_path
         (twin, {"mention": twin.mention.id, "not": twin.entity}, True),
     ):
         review.place = 0
-        review.answer(link, line)
+        review.answer(link, [line])
         for _ in range(later):
             review.skip()
         assert (review.place == later) == asks

@@ -12,11 +12,10 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import Kb, ReadingConfig
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
-    from arbo.corrections.review import Answer, Question, Review
+    from arbo.corrections.review import Answer, Choice, Question, Review
     from arbo.pipeline.saved_run import Search
     from arbo.results.explanation import Explanation
 
@@ -37,6 +36,8 @@ _KEYS = {
     "=": _Key("same as a mention", "same", "id of a mention of the same entity"),
     "!": _Key("different from a mention", "different", "id of a mention of another entity"),
     "d": _Key("no mention", "drop"),
+    "D": _Key("none of this name", "drop-all"),
+    "t": _Key("text"),
     "s": _Key("skip"),
     "w": _Key("why"),
     "u": _Key("undo"),
@@ -44,6 +45,8 @@ _KEYS = {
 }
 _SHOWN = 9
 """Number of entities that have a key."""
+_LETTERS = 200
+"""Most letters that are shown of what is known about an entity."""
 
 
 def review(
@@ -56,18 +59,16 @@ def review(
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
     The first questions are about names where a decision is expected to mend the most errors. Each decision is written
-    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the names of `--kb`;
-    without it, those of the entities that the run names. `arbo link --corrections FILE` then obeys the decisions.
+    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the knowledge
+    base by id or name; if it is lost, the entities that the run names. `arbo add --corrections FILE` then obeys them.
     `--json` prints the questions, and asks nothing.
     """
-    from arbo.linking.memory import check_release
     from arbo.pipeline.saved_run import review_of, search_of
 
     saved = arbo.open_run(run)
-    base = None if kb is None else Kb(path=kb).read(ReadingConfig())
-    check_release(saved.result, base)
+    base = saved.known_base(kb, tell=console.say)
     file = corrections or saved.corrections
-    ongoing = review_of(saved.result, file, author)
+    ongoing = review_of(saved.result, file, author, base)
     ongoing.limit = limit
     if console.as_json:
         console.print_json({"questions": [asdict(ongoing.question(place)) for place in range(ongoing.total)]})
@@ -77,7 +78,8 @@ def review(
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
-        console.show(f"\n{len(ongoing.written):,} corrections written to {file}; the same command goes on from there")
+        console.show(f"\nanswers written to {file}: {len(ongoing.written):,}; the same command goes on from there")
+        console.show(f"next: arbo add {run} --corrections {file} --out NEW")
 
 
 def _ask_all(ongoing: Review, result: arbo.Result, search: Search) -> None:
@@ -87,7 +89,7 @@ def _ask_all(ongoing: Review, result: arbo.Result, search: Search) -> None:
         answer = _answer(ongoing, result, question, search)
         if answer == "q":
             break
-        if isinstance(answer, dict):
+        if isinstance(answer, list):
             ongoing.answer(question.link, answer)
         elif answer == "s":
             ongoing.skip()
@@ -106,19 +108,22 @@ def _print(question: Question, place: str, explanation: Explanation) -> None:
     before, text, after = map(console.on_one_line, (question.before, link.mention.text, question.after))
     console.print_parts(sys.stdout, (before, ""), (f"[{text}]", "bold"), (after, ""))
     decision = f"NIL, in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
-    console.show(f"  now  {decision}")
+    sure = "" if link.confidence is None else f", confidence {link.confidence:.3f}"
+    console.show(f"  now  {decision}{sure}")
     _list(question.choices)
 
 
-def _list(entities: Sequence[tuple[str, str, float]]) -> None:
-    for number, (id_, name, score) in enumerate(entities[:_SHOWN], start=1):
+def _list(entities: Sequence[Choice]) -> None:
+    for number, (id_, name, score, about) in enumerate(entities[:_SHOWN], start=1):
         console.show(f"  {number}    {id_} {name} ({score:.3f})")
+        if about:
+            console.show(f"       {about if len(about) <= _LETTERS else about[:_LETTERS] + '…'}", style="dim")
 
 
-def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Search) -> dict[str, Any] | str:
-    """Read keys until one of them decides: return a correction, or the key that skips, undoes or quits."""
+def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Search) -> list[dict[str, Any]] | str:
+    """Read keys until one of them decides: return corrections, or the key that skips, undoes or quits."""
     link = question.link
-    choices: Sequence[tuple[str, str, float]] = question.choices
+    choices: Sequence[Choice] = question.choices
     usable = (
         f"{key} {of.meaning}" for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer))
     )
@@ -132,9 +137,11 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
             if key.isdecimal():
                 if not 0 < int(key) <= min(len(choices), _SHOWN):
                     raise UsageError("no entity above has this number")
-                return ongoing.correction(link, "candidate", choices[int(key) - 1][0])
+                return ongoing.corrections(link, "candidate", choices[int(key) - 1][0])
             if key == "w":
                 console.show(result.explain(link))
+            elif key == "t":
+                console.show(result.text_of(link.mention.document_id) or "the run has no texts")
             elif key == "/":
                 if words := _ask_words("words", link.name):
                     choices = search(words, link)
@@ -144,7 +151,7 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
             elif (of := _KEYS.get(key)) and of.answer:
                 default = {"e": link.name, "=": link.nearest or ""}.get(key, "")
                 if (reply := _ask_words(of.prompt, default) if of.prompt else None) != "":
-                    return ongoing.correction(link, of.answer, reply)
+                    return ongoing.corrections(link, of.answer, reply)
             elif not key.isspace():
                 raise UsageError("unknown key")
         except UsageError as error:

@@ -18,7 +18,7 @@ With the gold annotations as the reviewer, this order is compared with others by
 import errno
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -31,12 +31,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.corrections.constraints import name_numbers
+from arbo.data import KnowledgeBase
 from arbo.errors import UsageError
 from arbo.results.run import Floats, Ints, Link, Run
 
-Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop"]
+Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "drop-all"]
 _AROUND = 60
 """Characters of context that are shown on either side of a mention."""
+_NAMES = 3
+"""Number of other names of an entity that are shown."""
 _UNKNOWN = 0.5
 """Doubt about a mention whose entity is unknown to the knowledge base."""
 
@@ -103,6 +106,23 @@ def _above(values: npt.NDArray[np.floating[Any]]) -> Floats:
     return 1 - (rank - 0.5) / len(values)
 
 
+class Choice(NamedTuple):
+    """An entity that a reviewer may choose."""
+
+    id: str
+    name: str
+    score: float
+    about: str
+    """Its other names and its definition, as far as the knowledge base is known."""
+
+    @classmethod
+    def of(cls, id_: str, name: str, score: float, kb: KnowledgeBase | None) -> Self:
+        """Describe an entity by a knowledge base, if it is there."""
+        known = kb[id_] if kb is not None and id_ in kb else None
+        parts = () if known is None else (", ".join(known.aliases[:_NAMES]), " ".join((known.definition or "").split()))
+        return cls(id_, name, score, " · ".join(filter(None, parts)))
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A mention to decide on."""
@@ -115,19 +135,19 @@ class Question:
     before: str
     """The text before the mention, at most `_AROUND` characters; empty if the run has no texts."""
     after: str
-    choices: tuple[tuple[str, str, float], ...]
-    """Id, name and similarity of the candidates, nearest first."""
+    choices: tuple[Choice, ...]
+    """The candidates, nearest first."""
 
 
 class _Written(NamedTuple):
-    """A line that a review wrote and did not undo: its end in the file, and its bytes."""
+    """The lines of an answer that a review wrote and did not undo: their end in the file, and their bytes."""
 
     end: int
     data: bytes
     place: int
-    """The place of the review when the line was written."""
+    """The place of the review when they were written."""
     decides: int
-    """The place of the question that the line decides, -1 for none."""
+    """The place of the question that they decide, -1 for none."""
 
 
 @dataclass
@@ -144,6 +164,8 @@ class Review:
     dropped: Collection[str] = ()
     """Ids of the mentions that the file drops; others of their names are asked."""
     author: str | None = None
+    kb: KnowledgeBase | None = None
+    """Describes entities, if it is known."""
     limit: int = 10_000
     """Number of questions at most."""
     place: int = 0
@@ -169,8 +191,8 @@ class Review:
         """Return the question about any mention."""
         text = self.run.text_of(link.mention.document_id) or ""
         before, after = text[: link.mention.start][-_AROUND:], text[link.mention.end :][:_AROUND]
-        names = ((id_, (self.run.names_of(id_) or [""])[0], score) for id_, score in link.candidates)
-        return Question(link, twins, doubt, before, after, tuple(names))
+        near = (Choice.of(id_, (self.run.names_of(id_) or [""])[0], score, self.kb) for id_, score in link.candidates)
+        return Question(link, twins, doubt, before, after, tuple(near))
 
     @cached_property
     def queue(self) -> Queue:
@@ -182,8 +204,8 @@ class Review:
         """(mentions,) what `names_of` returns."""
         return names_of(self.run)
 
-    def correction(self, link: Link, answer: Answer, value: str | None = None) -> dict[str, Any]:
-        """Return the correction that an answer about a mention means.
+    def corrections(self, link: Link, answer: Answer, value: str | None = None) -> list[dict[str, Any]]:
+        """Return the corrections that an answer about a mention means: several for ``drop-all``, one for all others.
 
         ``value`` is the id of the entity (`candidate`), the name of a `new` entity, or the id of the other mention
         (`same`, `different`). Raise UsageError if the answer does not apply to the mention, or for an unknown id.
@@ -192,16 +214,20 @@ class Review:
         if problem := self.why_not(link, answer):
             raise UsageError(problem)
         if answer == "accept":
-            return self.accept(link)
-        if answer == "drop":
-            return {"document": link.mention.document_id, "spans": link.mention.spans, "drop": True}
+            return [self.accept(link)]
+        if answer in ("drop", "drop-all"):
+            here = self.run.row_of[link.mention.id]
+            rows = np.flatnonzero(self.names == self.names[here]).tolist() if answer == "drop-all" else [here]
+            some = (self.run.links[row].mention for row in rows)
+            others = (one for one in some if one.id == link.mention.id or one.id not in self.decided)
+            return [{"document": one.document_id, "spans": one.spans, "drop": True} for one in others]
         if answer in ("nil", "not"):
-            return about | ({"entity": None} if answer == "nil" else {"not": link.entity})
+            return [about | ({"entity": None} if answer == "nil" else {"not": link.entity})]
         if answer in ("same", "different"):
             if value not in self.run.row_of or value == link.mention.id:
                 raise UsageError(f"no other mention has the id {value}; arbo show lists the ids")
-            return {answer: [link.mention.id, value]}
-        return about | {"entity" if answer == "candidate" else "new": value}
+            return [{answer: [link.mention.id, value]}]
+        return [about | {"entity" if answer == "candidate" else "new": value}]
 
     def why_not(self, link: Link, answer: Answer) -> str | None:
         """Return why an answer does not apply to a mention; None if it does."""
@@ -221,24 +247,24 @@ class Review:
         others = [other.id for other in cluster.mentions if other.id != mention]
         return {"same": [mention, others[0]]} if others else {"mention": mention, "new": f"{cluster.name} ({mention})"}
 
-    def answer(self, link: Link, correction: Mapping[str, Any]) -> None:
-        """Write a correction, and go on if it decides the present question; any mention may be corrected."""
-        self.write(correction, self._decided(link, correction))
+    def answer(self, link: Link, corrections: Sequence[Mapping[str, Any]]) -> None:
+        """Write the corrections of an answer, and go on if it decides the present question, or of any other mention."""
+        self.write(corrections, self._decided(link, corrections))
         self._go_on(self.place)
 
     def skip(self) -> None:
         """Go on without an answer."""
         self._go_on(self.place + 1)
 
-    def write(self, correction: Mapping[str, Any], decides: int = -1) -> None:
-        """Append a correction, with the author and the time; raise UsageError if the file cannot be written.
+    def write(self, corrections: Sequence[Mapping[str, Any]], decides: int = -1) -> None:
+        """Append the corrections of an answer, with the author and the time; raise UsageError if that is impossible.
 
-        Half a line is not left behind. If it is unknown whether the line reached the disk, it stays, and can be undone.
-        ``decides`` is the place of the question that it decides.
+        Half a line is not left behind. If it is unknown whether lines reached the disk, they stay, and can be undone.
+        ``decides`` is the place of the question that they decide.
         """
-        author = {"author": self.author} if self.author else {}
-        line = {**correction, **author, "date": datetime.now(UTC).isoformat(timespec="seconds")}
-        data = (json.dumps(line, ensure_ascii=False) + "\n").encode()
+        more = {"author": self.author} if self.author else {}
+        more["date"] = datetime.now(UTC).isoformat(timespec="seconds")
+        data = "".join(json.dumps({**line, **more}, ensure_ascii=False) + "\n" for line in corrections).encode()
         try:
             with open(self.file, "ab+", buffering=0) as file:
                 if file.tell():
@@ -256,7 +282,7 @@ class Review:
             raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
 
     def undo(self) -> None:
-        """Remove the last correction that this review wrote, and return to its place.
+        """Remove the lines of the last answer that this review wrote, and return to its place.
 
         Raise UsageError if there is none, the file was changed since, or it cannot be written.
         """
@@ -274,13 +300,13 @@ class Review:
                 raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
         raise UsageError(f"nothing to undo: {cause}; earlier answers are lines of {self.file}")
 
-    def _decided(self, link: Link, correction: Mapping[str, Any]) -> int:
-        """Return the place of the question that a correction of a mention decides; -1 if there is none.
+    def _decided(self, link: Link, corrections: Sequence[Mapping[str, Any]]) -> int:
+        """Return the place of the question that an answer about a mention decides; -1 if there is none.
 
         It is that of the mention's name. What is about one mention alone decides no question about another.
         """
         row, rows = self.run.row_of[link.mention.id], self.queue.rows
-        alone = "not" in correction or "drop" in correction
+        alone = len(corrections) == 1 and bool({"not", "drop"} & corrections[0].keys())
         there = rows == row if alone else self.names[rows] == self.names[row]
         return int(there.argmax()) if there.any() else -1
 

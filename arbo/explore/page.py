@@ -15,13 +15,12 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from arbo.corrections import review
-from arbo.corrections.review import Question
+from arbo.corrections.review import Choice, Question
 from arbo.errors import ArboError, UsageError
 from arbo.explore.payload import Payload
 from arbo.explore.report import shell
 from arbo.files import json_ready, real
 from arbo.linker import Linker
-from arbo.linking.memory import check_release
 from arbo.pipeline.saved_run import SavedRun, Tell, open_run, review_of, search_of
 from arbo.results.result import Result
 from arbo.results.run import Link
@@ -78,8 +77,7 @@ class Page:
         and the review searches it.
         """
         self._saved, self._out, self._file, self._author, self._tell = saved, out, file, author, tell
-        self._kb = None if kb is None else saved.knowledge_base(kb, tell=tell)
-        check_release(saved.result, self._kb)
+        self._kb = saved.known_base(kb, tell=tell)
         self._show(saved.result, saved.folder, open_run(before) if before is not None else _parent(saved, tell))
 
     def texts(self, row: Rows) -> list[str]:
@@ -114,8 +112,8 @@ class Page:
     def entities(self, words: str, mention_id: str) -> Answer:
         """Search entities for a mention by name."""
         rows = self._search(words, self._link(mention_id))
-        self._offered.update(id_ for id_, *_ in rows)
-        return {"rows": [_choice(*one) for one in rows]}
+        self._offered.update(one.id for one in rows)
+        return {"rows": [_choice(one) for one in rows]}
 
     def answer(self, decision: Decision) -> Answer:
         """Write the correction that an answer means, or skip or undo; return it as ``written``, and `next`."""
@@ -134,7 +132,7 @@ class Page:
                 raise UsageError(f"the answer {kind!r} needs a value")
             if kind == "candidate" and value not in {id_ for id_, _ in link.candidates} | self._offered:
                 raise UsageError(f"no candidate and no search offered the entity {value!r:.100}")
-            written = self._review.correction(link, kind, value)
+            written = self._review.corrections(link, kind, value)
             self._review.answer(link, written)
         return {"written": json_ready(written), **self.next()}
 
@@ -151,7 +149,7 @@ class Page:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
         name, described = real(folder).name, self._kb is not None
         self.payload = Payload(result, name, before=before, since=since, described=described)
-        self._review = review_of(result, self._file, self._author)
+        self._review = review_of(result, self._file, self._author, self._kb)
         self._search = search_of(result, self._kb)
         self._offered: set[str] = set()  # ids of the entities that searches found
         _ = self.payload.overview, self.payload.tables, self.payload.changes  # now rather than at the first view
@@ -171,7 +169,7 @@ class Page:
         return {
             "mention_id": link.mention.id,
             "name": link.name,
-            "choices": [_choice(*one) for one in question.choices],
+            "choices": [_choice(one) for one in question.choices],
             "why_not": {kind: self._review.why_not(link, kind) for kind in get_args(review.Answer)},
             "nearest": link.nearest,
             "spread": self._spread(link),
@@ -191,8 +189,8 @@ class Page:
         return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN]}
 
 
-def _choice(id_: str, name: str, score: float) -> Answer:
-    return {"entity_id": id_, "name": name, "score": score}
+def _choice(one: Choice) -> Answer:
+    return {"entity_id": one.id, "name": one.name, "score": one.score, "about": one.about}
 
 
 def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:

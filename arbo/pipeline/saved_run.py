@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from arbo import formats
 from arbo.corrections.lines import corrections_of
-from arbo.corrections.review import Review
+from arbo.corrections.review import Choice, Review
 from arbo.data import Entity, KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.data.tables import mentions_in
@@ -21,10 +21,11 @@ from arbo.encoders.by_name import NGRAM
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.errors import UsageError
+from arbo.errors import ArboError, UsageError
 from arbo.files import PathLike, real, sha256_of
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
+from arbo.linking.memory import check_release
 from arbo.progress import Announce, on_screen
 from arbo.results.result import Result
 from arbo.results.run_folder import MANIFEST, check_replaceable
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 9
 """Number of entities that a search shows."""
-Search = Callable[[str, "Link"], list[tuple[str, str, float]]]
-"""Returns id, name and similarity of the entities with names like the words, in the domain of the link's mention."""
+_LEAST = 0.2
+"""The smallest similarity of a name that a search shows."""
+Search = Callable[[str, "Link"], list[Choice]]
+"""Returns the entities with an id or, if the words are none, with names like them, in the domain of the mention."""
 Tell = Callable[[str], None]
 
 
@@ -158,6 +161,18 @@ class SavedRun:
             )
         return kb
 
+    def known_base(self, path: Path | None, *, tell: Tell) -> KnowledgeBase | None:
+        """Return `knowledge_base`, which must be that of the run; None, with a note, if it is lost and none given."""
+        try:
+            kb = self.knowledge_base(path, tell=tell)
+        except ArboError as error:
+            if path is not None:
+                raise
+            tell(f"entities are not described: {error}")
+            return None
+        check_release(self.result, kb)
+        return kb
+
     def linker(
         self,
         kb: KnowledgeBase | None,
@@ -233,7 +248,7 @@ def open_run(path: PathLike) -> SavedRun:
     return SavedRun(Path(path), Result.load(path))
 
 
-def review_of(run: Result, file: Path, author: str | None = None) -> Review:
+def review_of(run: Result, file: Path, author: str | None = None, kb: KnowledgeBase | None = None) -> Review:
     """Return a review of a run, in which no name is asked that corrections of the run or the file decide on.
 
     Mentions that the file drops, or that a line only gives another entity than a wrong one, are not asked themselves.
@@ -246,7 +261,7 @@ def review_of(run: Result, file: Path, author: str | None = None) -> Review:
     records = [row["record"] for row in run.corrections if row["status"] == "obeyed"]
     lines = (*corrections_of(records), *lines)
     gone |= {id_ for line in lines if line.kind == "not" for id_ in line.mentions}
-    return Review(run, file, {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone, author)
+    return Review(run, file, {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone, author, kb)
 
 
 def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
@@ -259,15 +274,35 @@ def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
         rows = run.entity_table.to_pylist()
         return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
 
-    def search(words: str, link: Link) -> list[tuple[str, str, float]]:
+    def search(words: str, link: Link) -> list[Choice]:
         known = linker()
         assert known.kb is not None
+        if named := _with_id(known.kb, words):
+            return [Choice.of(one.id, one.name, 1.0, kb) for one in named]
         row = run.row_of[link.mention.id]
         domain = None if kb is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
         query = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
         nearest = known.candidates([query], k=_SHOWN)
-        both = zip(nearest.entities[0].tolist(), nearest.scores[0].tolist(), strict=True)
-        near = ((known.kb.entities[row], score) for row, score in both if score > 0)
-        return [(one.id, one.name, score) for one, score in near]
+        both = list(zip(nearest.entities[0].tolist(), nearest.scores[0].tolist(), strict=True))
+        least = max(_LEAST, max((score for _, score in both), default=0.0) / 3)
+        near = ((known.kb.entities[row], score) for row, score in both if score >= least)
+        return [Choice.of(one.id, one.name, score, kb) for one, score in near]
 
     return search
+
+
+def _with_id(kb: KnowledgeBase, words: str) -> list[Entity]:
+    """Return the entities with an id or alternative id, in any case and, if none has it so, with any prefix.
+
+    What comes before the last colon is a prefix.
+    """
+    id_ = words.strip().casefold()
+    local = id_.rpartition(":")[2]
+    others = kb.table["alternative_ids"]
+    own, more = (pc.ends_with(pc.utf8_lower(ids), pattern=local) for ids in (kb.table["id"], others.flatten()))
+    rows = {*pc.indices_nonzero(own).to_pylist(), *pc.list_parent_indices(others).filter(more).to_pylist()}
+    some = [kb.entities[row] for row in sorted(rows)] if local else []
+    ids = [[known.casefold() for known in (one.id, *one.alternative_ids)] for one in some]
+    same = [one for one, known in zip(some, ids, strict=True) if id_ in known]
+    bare = ({known.rpartition(":")[2] for known in these} for these in ids)
+    return same or [one for one, these in zip(some, bare, strict=True) if local in these]

@@ -3,7 +3,7 @@ import { h, address, count, decimal, plural, name, sentence, empty } from "./dom
 
 const ANSWERS = {
   a: ["accept", "is right"], n: ["nil", "NIL"], e: ["new", "a new entity…"], x: ["not", "not this"],
-  "=": ["same", "same as…"], "!": ["different", "different from…"], d: ["drop", "no mention"], s: ["skip", "skip"], u: ["undo", "undo"],
+  "=": ["same", "same as…"], "!": ["different", "different from…"], d: ["drop", "no mention"], D: ["drop-all", "none of this name"], s: ["skip", "skip"], u: ["undo", "undo"],
 };
 const ASKED = { new: "Name of the new entity", same: "Id of a mention of the same entity", different: "Id of a mention of another entity" };
 const CHOICES = 9;
@@ -87,7 +87,8 @@ function list(state) {
   const now = state.told.question.mention.entity_id;
   state.box.querySelector(".choices")?.replaceChildren(...state.choices.map((one, i) => h("li", {},
     h("button", { type: "button", class: one.entity_id === now ? "chosen" : "", click: () => decide(state, "candidate", one.entity_id) },
-      h("kbd", {}, String(i + 1)), h("span", {}, name(one.name || one.entity_id, { class: "what" }), " ", name(one.entity_id, { class: "id" })), h("span", { class: "figures" }, decimal(one.score))))));
+      h("kbd", {}, String(i + 1)), h("span", {}, name(one.name || one.entity_id, { class: "what" }), " ", name(one.entity_id, { class: "id" })), h("span", { class: "figures" }, decimal(one.score))),
+    one.about && h("p", { class: "note about", title: one.about }, one.about))));
 }
 
 // The number of answers, and the button that makes the run which obeys them.
@@ -114,7 +115,7 @@ async function decide(state, kind, value = undefined) {
     const told = await state.source.ask("review/answer", {}, body);
     await take(state, told);
     draw(state);
-    state.status.textContent = told.written ? `Written: ${JSON.stringify(told.written)}` : kind === "undo" ? "Taken back." : "";
+    state.status.textContent = told.written ? `Written: ${told.written.length > 1 ? plural(told.written.length, "correction") : JSON.stringify(told.written[0])}` : kind === "undo" ? "Taken back." : "";
     scrollTo(0, 0);
   });
 }
