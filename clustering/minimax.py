@@ -89,23 +89,13 @@ def _grow(tail: Ids, head: Ids, start: Ids, outward: Ids, reached: Bools) -> Ids
     return reached_by
 
 
-@kernel
 def _list_by_tail(tail: Ids, head: Ids, n_mentions: int) -> tuple[Ids, Ids]:
     """List the edges out of each mention, `_packed`, in ascending order: those of ``u`` from ``start[u]`` on."""
-    start = np.zeros(n_mentions + 1, np.int32)
-    for u in tail:
-        if u >= 0:
-            start[u + 1] += 1
-    for u in range(n_mentions):
-        start[u + 1] += start[u]
-    outward = np.empty(start[-1], np.int64)
-    place = start[:-1].copy()
-    for rank in range(len(tail)):
-        u = tail[rank]
-        if u >= 0:
-            outward[place[u]] = _packed(rank, head[rank])
-            place[u] += 1
-    return start, outward
+    from scipy.sparse import csr_array
+
+    rank = np.flatnonzero(tail >= 0)
+    lists = csr_array((head[rank], (tail[rank], rank)), shape=(n_mentions, len(tail)))
+    return lists.indptr, lists.indices.astype(np.int64) << 32 | lists.data
 
 
 @kernel
