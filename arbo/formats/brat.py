@@ -30,9 +30,8 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, pairwise, starmap
+from itertools import count, pairwise
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 from arbo.data import Corpus, Document, Marked, OnError, Records
@@ -53,86 +52,73 @@ _ID = re.compile(r"\S([^\t\r\n]*\S)?")
 _ON_ONE_LINE = re.compile(r"[^\r\n]+")
 
 
-class _File(NamedTuple):
-    """One file of a pair; in an archive, `path` is the archive's path followed by the path inside it."""
-
-    path: Path
-    text: str
-
-    @property
-    def pair(self) -> Path:
-        """The path of the pair, without the ending."""
-        path = self.path.with_suffix("") if self.path.suffix.lower() == ".gz" else self.path
-        return path.with_suffix("")
-
-    @property
-    def is_text(self) -> bool:
-        return self.path.name.lower().removesuffix(".gz").endswith(TEXT)
-
-
 def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder or a `.tar.gz`, or the pair to which a file belongs."""
     records: Records[Document] = Records("documents", on_error)
     for one in each_path(path):
-        waiting: dict[Path, _File] = {}
-        for file in _files(one):
-            other = waiting.setdefault(file.pair, file)
-            if other is file:
+        waiting: dict[Path, tuple[str, Path, str]] = {}
+        for file, content in _files(one):
+            pair, ending = _pair_of(file)
+            known = waiting.setdefault(pair, (ending, file, content))
+            if known[1] is file:
                 continue
-            if other.is_text == file.is_text:
-                raise DataError(f"this file occurs again as {other.path}; remove one of the two", file=str(file.path))
-            del waiting[file.pair]
-            text, annotations = (file, other) if file.is_text else (other, file)
-            with records.record(annotations.path, 1):
-                records.add(_document(text, annotations, records), annotations.path, 1)
-        for file in waiting.values():
-            if file.is_text and file.path != one:
+            if known[0] == ending:
+                raise DataError(f"this file occurs again as {known[1]}; remove one of the two", file=str(file))
+            (_, file, lines), (*_, text) = sorted([waiting.pop(pair), (ending, file, content)])
+            with records.record(file, 1):
+                records.add(_document(pair.name, text, file, lines, records), file, 1)
+        for pair, (ending, file, _) in waiting.items():
+            if ending == TEXT and file != one:
                 records.notes["texts without annotations ignored"] += 1
                 continue
-            with records.record(file.path, 1):
-                partner = file.pair.name + (ANNOTATIONS if file.is_text else TEXT)
-                wrong = f"the file {partner} beside this one is missing"
+            with records.record(file, 1):
+                wrong = f"the file {pair.name}{ANNOTATIONS if ending == TEXT else TEXT} beside this one is missing"
                 raise DataError(f"{wrong}; a document needs a text and its annotations")
     return Corpus(records)
 
 
-def _files(path: Path) -> Iterator[_File]:
+def _pair_of(file: Path) -> tuple[Path, str]:
+    """Return the path of a pair without the ending of one of its files, and this ending."""
+    plain = file.with_suffix("") if file.suffix.lower() == ".gz" else file
+    return plain.with_suffix(""), plain.suffix.lower()
+
+
+def _files(path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield path and text of each file; in an archive, its path is that of the archive and the path inside it."""
     if path.is_dir():
         data_files(path, (ANNOTATIONS,))  # raises where there are none
         files = data_files(path, SUFFIXES)
     else:
         (file,) = data_files(path, SUFFIXES)
         if file.name.lower().endswith(ARCHIVES):
-            yield from starmap(_File, archived(file, SUFFIXES))
+            yield from archived(file, SUFFIXES)
             return
-        if not file.name.lower().removesuffix(".gz").endswith(SUFFIXES):
+        pair, ending = _pair_of(file)
+        if ending not in SUFFIXES:
             endings = ", ".join((*SUFFIXES, *ARCHIVES))
             raise DataError(f"expected a folder, or a file that ends in {endings}", file=str(file))
-        pair = _File(file, "").pair
         names = {f"{pair.name}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")}
         files = (file, *(beside for beside in map(file.with_name, sorted(names - {file.name})) if beside.is_file()))
-    for file in files:
-        yield _File(file, read_text(file))
+    yield from ((file, read_text(file)) for file in files)
 
 
-def _document(text: _File, annotations: _File, records: Records[Document]) -> Document:
-    document_id = annotations.pair.name
+def _document(document_id: str, text: str, file: Path, annotations: str, records: Records[Document]) -> Document:
     mentions: dict[str, tuple[str, tuple[Span, ...]]] = {}
     others: list[tuple[int, list[str]]] = []
-    for number, line in enumerate(annotations.text.split("\n"), start=1):
+    for number, line in enumerate(annotations.split("\n"), start=1):
         columns = line.removesuffix("\r").split("\t")
         if not columns[0].startswith("T"):
             if columns != [""]:
                 others.append((number, columns))
             continue
-        with records.record(annotations.path, number, kind="lines"):
+        with records.record(file, number, kind="lines"):
             name = f"{document_id}:{columns[0]}"
             if name in mentions:
                 raise DataError("two T lines of this document have this id; change one", id=name)
-            mentions[name] = _mention(columns, name, text.text, records.notes)
+            mentions[name] = _mention(columns, name, text, records.notes)
     gold: dict[str, dict[str, None]] = {name: {} for name in mentions}
     for number, columns in others:
-        with records.record(annotations.path, number, kind="lines"):
+        with records.record(file, number, kind="lines"):
             for target, concept in _concepts(columns, document_id, records.notes):
                 if target not in gold:
                     raise DataError("this mention has a gold id but no T line; add one, or drop the id", id=target)
@@ -140,7 +126,7 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
     records.notes["mentions without a concept id"] += sum(not concepts for concepts in gold.values())
     records.notes["mentions with several concept ids"] += sum(len(concepts) > 1 for concepts in gold.values())
     marked = [Marked(spans, label, (*gold[name],) or None, id=name) for name, (label, spans) in mentions.items()]
-    return marked_document(document_id, text.text, marked)
+    return marked_document(document_id, text, marked)
 
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:
