@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from arbo.results.evaluation import compare as compare
     from arbo.results.result import Result as Result
     from arbo.results.run import Cluster as Cluster, Link as Link
-    from arbo.retrieval.candidates import Candidates as Candidates
+    from arbo.retrieval.reranking import Candidates as Candidates
     from arbo.sample import load_sample as load_sample
     from arbo.spans.finding import DictionaryFinder as DictionaryFinder, find_mentions as find_mentions
     from arbo.spans.model import LabelAttention as LabelAttention, LabelAttentionConfig as LabelAttentionConfig

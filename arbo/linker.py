@@ -35,9 +35,8 @@ from arbo.progress import Announce, Stopwatch, on_screen
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
-from arbo.retrieval.reranking import Reranker, ScoreMemory, reranked, reranker_of
+from arbo.retrieval.reranking import Candidates, Reranker, ScoreMemory, reranked, reranker_of
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 
 if TYPE_CHECKING:

@@ -51,8 +51,7 @@ from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.linking.config import LinkerConfig
 from arbo.progress import bars
-from arbo.retrieval.candidates import best_first, is_gold, margins, with_gold
-from arbo.retrieval.reranking import rerank
+from arbo.retrieval.reranking import best_first, is_gold, margins, rerank, with_gold
 from clustering import METHODS
 
 CANDIDATES = 8

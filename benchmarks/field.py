@@ -63,7 +63,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.retrieval.candidates import best_first
+from arbo.retrieval.reranking import best_first
 
 CANDIDATES = 24
 BOTH_KINDS = [CANDIDATES] * 2

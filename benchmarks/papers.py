@@ -60,8 +60,7 @@ from library.union import union
 
 import arbo
 from arbo.data.gold import Gold
-from arbo.retrieval.candidates import with_gold
-from arbo.retrieval.reranking import rerank
+from arbo.retrieval.reranking import rerank, with_gold
 from arbo.training.presets import PRESETS
 from clustering import METHODS
 

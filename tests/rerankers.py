@@ -9,7 +9,7 @@ import numpy as np
 import arbo
 from arbo.data.inputs import MentionInput
 from arbo.progress import quiet
-from arbo.retrieval.candidates import Candidates
+from arbo.retrieval.reranking import Candidates
 
 NONE = -np.inf
 

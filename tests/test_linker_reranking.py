@@ -18,8 +18,7 @@ from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
 from arbo.progress import quiet
-from arbo.retrieval.candidates import is_gold
-from arbo.retrieval.reranking import ScoreMemory, rerank, reranked
+from arbo.retrieval.reranking import ScoreMemory, is_gold, rerank, reranked
 
 
 def test_thresholds_are_of_those_who_make_the_edges() -> None:

@@ -15,8 +15,7 @@ import arbo
 from arbo.data.gold import Gold
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.candidates import Candidates, best_first, is_gold, with_gold
-from arbo.retrieval.reranking import rerank
+from arbo.retrieval.reranking import Candidates, best_first, is_gold, rerank, with_gold
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 

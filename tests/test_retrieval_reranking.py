@@ -17,8 +17,7 @@ import arbo
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.candidates import is_gold, margins, with_gold
-from arbo.retrieval.reranking import FunctionReranker, ScoreMemory, rerank
+from arbo.retrieval.reranking import FunctionReranker, ScoreMemory, is_gold, margins, rerank, with_gold
 from arbo.retrieval.retrieval import PairScores
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

@@ -23,7 +23,7 @@ from accelerate import Accelerator  # noqa: E402
 
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
-from arbo.retrieval.candidates import Candidates  # noqa: E402
+from arbo.retrieval.reranking import Candidates  # noqa: E402
 from arbo.training.cross import RerankingSet, RerankingTrainer, Retrieved  # noqa: E402
 from arbo.training.data import Snapshot, TrainingSet  # noqa: E402
 from arbo.training.dual.plan import Plan  # noqa: E402

@@ -36,8 +36,8 @@ from arbo.edges.trees import Trees
 from arbo.engine import Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, write_json
-from arbo.retrieval.candidates import best_first
 from arbo.retrieval.groups import fill
+from arbo.retrieval.reranking import best_first
 from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.settings import read_json
 

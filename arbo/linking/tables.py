@@ -22,7 +22,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Ids, Partition, Weights
 from arbo.linking.confidence import Confidence
 from arbo.results.schema import SCHEMA
-from arbo.retrieval.candidates import margins
+from arbo.retrieval.reranking import margins
 from arbo.retrieval.retrieval import Retrieval
 
 _SLICE = 1 << 16

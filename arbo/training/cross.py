@@ -22,8 +22,7 @@ from arbo.encoders.cross import CrossEncoder
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import UsageError
 from arbo.linker import Linker
-from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gold
-from arbo.retrieval.reranking import rerank
+from arbo.retrieval.reranking import Candidates, gaps_filled, is_gold, rerank, with_gold
 from arbo.training.config import RerankingConfig, RunOptions
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.frame import check_start, training

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arbo.engine import Ids
-from arbo.retrieval.candidates import Candidates, is_gold, margins
+from arbo.retrieval.reranking import Candidates, is_gold, margins
 
 
 class Skipping(NamedTuple):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from arbo.engine import Bools, Ids
-from arbo.retrieval.candidates import Candidates, best_first
+from arbo.retrieval.reranking import Candidates, best_first
 
 
 def union(*candidates: Candidates) -> Candidates:
