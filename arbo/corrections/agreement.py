@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
 
+import scipy  # its modules are imported when they are used
+
 from arbo.corrections.lines import Correction
 from arbo.data import KnowledgeBase
 
@@ -153,26 +155,20 @@ def _why_waiting(line: Correction, domain_of: Mapping[str, str | None], kb: Know
 def _join(agreement: Agreement, domain_of: Mapping[str, str | None]) -> None:
     """Join the mentions that are the same to groups, but for groups that are a conflict."""
     same = {i: line for i, line in enumerate(agreement.lines) if line.kind == "same" and line.status == "obeyed"}
-    up: dict[str, str] = {}
-
-    def top(mention: str) -> str:
-        while (above := up.setdefault(mention, mention)) != mention:
-            up[mention] = up[above]
-            mention = above
-        return mention
-
-    for line in same.values():
-        for one, other in pairwise(line.mentions):
-            low, high = sorted((top(one), top(other)))
-            up[high] = low
-    members: defaultdict[str, list[str]] = defaultdict(list)
-    for mention in sorted(up):
-        members[top(mention)].append(mention)
-    problems = {name: reason for name, names in members.items() if (reason := _problem(agreement, names, domain_of))}
-    agreement.group.update({m: name for name, names in members.items() if name not in problems for m in names})
+    if not same:
+        return
+    joined = scipy.cluster.hierarchy.DisjointSet(mention for line in same.values() for mention in line.mentions)
+    for one, other in (pair for line in same.values() for pair in pairwise(line.mentions)):
+        joined.merge(one, other)
+    problems: dict[str, str] = {}
+    for members in sorted(map(sorted, joined.subsets())):
+        if reason := _problem(agreement, members, domain_of):
+            problems |= dict.fromkeys(members, reason)
+        else:
+            agreement.group.update(dict.fromkeys(members, members[0]))
     for place, line in same.items():
-        if reason := problems.get(top(line.mentions[0])):
-            agreement.lines[place] = line.but("conflict", reason)
+        if line.mentions[0] in problems:
+            agreement.lines[place] = line.but("conflict", problems[line.mentions[0]])
 
 
 def _problem(agreement: Agreement, members: Sequence[str], domain_of: Mapping[str, str | None]) -> str | None:
