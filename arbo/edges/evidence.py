@@ -212,15 +212,11 @@ class Evidence:
         weights = tuple(ColumnWeights(**one) for one in settings["columns"])
         return replace(self, columns=",".join(f"{one.column}:{one.kind}" for one in weights), weights=weights)
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        columns = [one._asdict() for one in self.weights or ()]
-        return {**self.names.settings, "columns": columns, "fingerprint": self._fingerprint}
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return sha256(json.dumps([self.names.settings, self.weights]).encode()).hexdigest()
+        columns, values = [one._asdict() for one in self.weights or ()], json.dumps([self.names.settings, self.weights])
+        return {**self.names.settings, "columns": columns, "fingerprint": sha256(values.encode()).hexdigest()}
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, as `NamesModel.applied` does."""

@@ -55,7 +55,7 @@ LogOdds = npt.NDArray[np.float64]
 _BLOCK = 100_000
 
 
-# Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
+# Without slots: `cached_property` keeps the settings in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class EdgeModel:
     """Learnt weights of edges between mentions and, if trained with a knowledge base, from entities to mentions."""
@@ -135,14 +135,11 @@ class EdgeModel:
         ids, scores = best_first(ids, scores)
         return Neighbors(ids, -scores)
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        return {**self.trained, "of_entities": self.entities is not None, "fingerprint": self._fingerprint}
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return sha256(json.dumps(self._forests()).encode()).hexdigest()
+        fingerprint = sha256(json.dumps(self._forests()).encode()).hexdigest()
+        return {**self.trained, "of_entities": self.entities is not None, "fingerprint": fingerprint}
 
     def save(self, path: PathLike) -> None:
         """Write the model as JSON, completely or not at all; raise UsageError if it cannot be written."""

@@ -46,14 +46,11 @@ class NamesModel:
         content = json.loads((files("arbo.edges") / FILE).read_text("utf-8"))
         return cls(Trees.from_dict(content["trees"], len(NAME_FEATURES), file=FILE), content["threshold"])
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        return {"model": "names", "fingerprint": self._fingerprint}
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return sha256(json.dumps([self.trees.as_dict(), self.threshold]).encode()).hexdigest()
+        trees = json.dumps([self.trees.as_dict(), self.threshold])
+        return {"model": "names", "fingerprint": sha256(trees.encode()).hexdigest()}
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges into each name from others.
