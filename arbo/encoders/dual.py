@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data import Entity, KnowledgeBase, MentionInput
-from arbo.data.arrow import Strings
+from arbo.data.arrow import Strings, codes_of
 from arbo.encoders.encoder import DEFAULT_THRESHOLD, Encoder
 from arbo.encoders.encoder_config import EncoderConfig, Pooling
 from arbo.encoders.model_folder import TowerModel, load_model
@@ -57,18 +57,11 @@ class Texts:
     @classmethod
     def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Ids) -> Self:
         """Collect the inputs of a tower, and group equal ones."""
-        place: dict[bytes, int] = {}
-        first: list[int] = []
-        length: list[int] = []
-        row = np.empty(len(owner), np.int64)
-        for i in range(len(owner)):
-            texts = read(i)
-            row[i] = place.setdefault(key_of(texts), len(first))
-            if row[i] == len(first):
-                first.append(i)
-                length.append(sum(map(len, texts)))
-        keys = np.array(list(place), f"S{KEY_BYTES}")
-        return cls(tower, speller, read, owner, row, keys, np.array(first, np.int64), np.array(length, np.int64))
+        inputs = [(key_of(texts), sum(map(len, texts))) for texts in map(read, range(len(owner)))]
+        row = codes_of(key for key, _ in inputs)
+        first = np.unique(row, return_index=True)[1]
+        texts = np.array(inputs, [("key", f"S{KEY_BYTES}"), ("length", np.int64)])[first]
+        return cls(tower, speller, read, owner, row, texts["key"], first, texts["length"])
 
     def spell(self, chosen: Ids) -> list[TokenRow]:
         """Tokenise the texts with these indices."""
