@@ -9,11 +9,11 @@ not count. A name with signs, such as "CD4+ T cell", matches only with the same 
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from arbo.text.names import signs_of
 from arbo.text.sentences import sentences, unwrapped
 from arbo.text.words import ARTICLES, capital_stop_words, content_words, fold
 
-_ROOT = 0
-_NOWHERE = -1
 _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
 _LONG = 50  # gaps of this length are seldom seen again, so that they are not cached
@@ -36,7 +34,9 @@ _BEFORE, _AFTER = re.compile(r"[^\w\s]*$"), re.compile(r"[-+#%'\u2032\u2212]*")
 _LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
 # Gaps begin with a blank, and words do not.
 _COMMA, _OF = " ,", " of"
-_SIGNS = "\0"  # before the signs of a name, which end its path
+# Keys of a node: before the signs of a name, which end its path, and before its entities.
+_SIGNS, _ENTITIES = "\0", "\1"
+Node = dict[str, Any]  # the next node by word or gap, and the rows of the entities whose name ends here
 
 
 class Match(NamedTuple):
@@ -59,10 +59,7 @@ class Dictionary:
     """
 
     normalize: Callable[[str], str] = fold  # returns the same form for all spellings of a word, in any case
-    number: dict[str, int] = field(default_factory=dict, repr=False)  # the code of each word and of each gap
-    step: dict[int, int] = field(default_factory=dict, repr=False)  # the next node, by ``node << 32 | number``
-    ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)  # rows of the entities, ascending
-    signed: set[int] = field(default_factory=set, repr=False)  # nodes in which the words of names with signs end
+    root: Node = field(default_factory=dict, repr=False)
     edges: set[str] = field(default_factory=set, repr=False)
     """Stop words without which a name would be one word, such as the Down of "Down syndrome". They count as words of a
     name if they begin with a capital letter."""
@@ -84,7 +81,6 @@ class Dictionary:
 
     def add(self, kb: KnowledgeBase, rows: Iterable[int] | None = None) -> None:
         """Add the names of a knowledge base, or of some of its rows; see `of`."""
-        ends: dict[int, dict[int, None]] = {}
         known: dict[str, str] = {}
         chosen = np.fromiter(range(len(kb)) if rows is None else rows, np.int64)
         columns = [column.to_pylist() for column in kb.taken(["name", "aliases"], chosen)]
@@ -94,10 +90,10 @@ class Dictionary:
             for place, (path, gaps) in enumerate(paths):
                 if not path or (place and "".join(path).isdigit()):
                     continue
-                signs = (_SIGNS + signs,) if (signs := signs_of((name, *aliases)[place])) else ()
-                for form in dict.fromkeys(((*path, *signs), (*_with_gaps(path, gaps, others), *signs))):
-                    ends.setdefault(self._added(form), {})[row] = None
-        self.ends.update((node, tuple(sorted({*rows, *self.ends.get(node, ())}))) for node, rows in ends.items())
+                ending = (_SIGNS, signs) if (signs := signs_of((name, *aliases)[place])) else ()
+                for form in (path, _with_gaps(path, gaps, others)):
+                    node = reduce(lambda node, part: node.setdefault(part, {}), (*form, *ending), self.root)
+                    node.setdefault(_ENTITIES, set()).add(row)
 
     def matches(self, text: str) -> list[Match]:
         """Find all names in a text, including nested ones, ordered by start, then by length.
@@ -124,45 +120,18 @@ class Dictionary:
 
     def _along(self, text: str, spans: list[Span], word: list[str], gaps: list[str], places: range) -> Iterator[Match]:
         """Yield the names that begin at the first of the places; ``gaps`` stand before the words."""
-        first, node = places[0], _ROOT
+        first, node = places[0], self.root
         for place in places:
             if place > first and (gap := gaps[place]):
-                after = self._next(node, gap)
-                node = self._next(node, _COMMA) if after == _NOWHERE and gap == _OF else after
-            node = self._next(node, word[place])
-            if node == _NOWHERE:
+                node = node.get(gap) or (node.get(_COMMA, {}) if gap == _OF else {})
+            if (after := node.get(word[place])) is None:
                 return
-            signed = self._with_signs(text, spans[first][0], spans[place][1], node)
-            if signed is not None:
-                yield signed._replace(size=place + 1 - first)
-            elif node in self.ends:
-                yield Match(spans[first][0], spans[place][1], place + 1 - first, self.ends[node])
-
-    def _with_signs(self, text: str, begin: int, end: int, node: int) -> Match | None:
-        """Return the name whose words end in a node, and whose signs the text has; None if there is none."""
-        if node not in self.signed:
-            return None
-        before, after = _BEFORE.search(text[max(0, begin - _LONG) : begin]), _AFTER.match(text, end)
-        assert before is not None
-        assert after is not None
-        wide = begin - len(before[0]), after.end()
-        for span in ((begin, end), (begin, wide[1]), (wide[0], end), wide):
-            if (signs := signs_of(text[slice(*span)])) and (signed := self._next(node, _SIGNS + signs)) in self.ends:
-                return Match(*span, 0, self.ends[signed])
-        return None
-
-    def _added(self, form: Sequence[str]) -> int:
-        node = _ROOT
-        for part in form:
-            if part.startswith(_SIGNS):
-                self.signed.add(node)
-            number = self.number.setdefault(part, len(self.number))
-            node = self.step.setdefault(node << 32 | number, len(self.step) + 1)
-        return node
-
-    def _next(self, node: int, word: str) -> int:
-        number = self.number.get(word, -1)
-        return _NOWHERE if node < 0 or number < 0 else self.step.get(node << 32 | number, _NOWHERE)
+            node = after
+            begin, end, size = spans[first][0], spans[place][1], place + 1 - first
+            if signed := _with_signs(text, begin, end, node):
+                yield signed._replace(size=size)
+            elif _ENTITIES in node:
+                yield Match(begin, end, size, tuple(sorted(node[_ENTITIES])))
 
     def _path(self, name: str, known: dict[str, str]) -> tuple[tuple[str, ...], list[str]]:
         """Return the normalised words of a name, and the gaps before them; ``known`` caches words."""
@@ -178,6 +147,20 @@ class Dictionary:
             return (capitals,), [""]  # no word that is compared without case has capitals
         words = tuple(known.get(form) or known.setdefault(form, self.normalize(form)) for form in surface)
         return words, _gaps(name, spans)
+
+
+def _with_signs(text: str, begin: int, end: int, node: Node) -> Match | None:
+    """Return the name whose words end in a node, and whose signs the text has; None if there is none."""
+    if _SIGNS not in node:
+        return None
+    before, after = _BEFORE.search(text[max(0, begin - _LONG) : begin]), _AFTER.match(text, end)
+    assert before is not None
+    assert after is not None
+    wide = begin - len(before[0]), after.end()
+    for span in ((begin, end), (begin, wide[1]), (wide[0], end), wide):
+        if (signs := signs_of(text[slice(*span)])) in node[_SIGNS]:
+            return Match(*span, 0, tuple(sorted(node[_SIGNS][signs][_ENTITIES])))
+    return None
 
 
 def _with_gaps(path: tuple[str, ...], gaps: list[str], others: Collection[tuple[str, ...]]) -> tuple[str, ...]:
