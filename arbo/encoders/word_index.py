@@ -59,7 +59,11 @@ class WordIndex:
         number = self.words.find(words_of(Spans.of([*words]), signs=False)[0].spans)
         known, there = number[number >= 0], self._is_small.copy()
         there[known] = True
-        return np.union1d(_named(known, there, self.first, self.start, self.items, self.row), self.always)
+        names = ranges(self.first[known], self.first[known + 1] - self.first[known])
+        length = self.start[names + 1] - self.start[names]
+        is_there, ends = there[self.items[ranges(self.start[names], length)]], np.cumsum(length)
+        named = names[np.logical_and.reduceat(is_there, ends - length)] if len(names) else names
+        return np.union1d(self.row[named], self.always)
 
     @cached_property
     def _is_small(self) -> Bools:
@@ -115,18 +119,3 @@ def _rarest(start: Ids, items: Ids, frequency: Ids, is_small: Bools) -> tuple[Id
             elif rarest[name] < 0 or frequency[word] < frequency[rarest[name]]:
                 rarest[name] = word
     return rarest, n_small
-
-
-@kernel
-def _named(known: Ids, there: Bools, first: Ids, start: Ids, items: Ids, row: Ids) -> Ids:
-    """Return the rows of the names whose rarest word is known, and all of whose words are there."""
-    n = 0
-    for word in known:
-        n += first[word + 1] - first[word]
-    rows, n = np.empty(n, row.dtype), 0
-    for word in known:
-        for name in range(first[word], first[word + 1]):
-            if there[items[start[name] : start[name + 1]]].all():
-                rows[n] = row[name]
-                n += 1
-    return rows[:n].copy()
