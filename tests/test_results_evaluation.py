@@ -219,7 +219,7 @@ def test_no_results_and_those_of_other_documents_are_not_compared() -> None:
 
 
 def test_clusters_of_very_many_mentions_have_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arbo.results.lines.MOST_WITH_INTERVALS", 4)
+    monkeypatch.setattr("arbo.results.evaluation.MOST_WITH_INTERVALS", 4)
     sample, kb = arbo.load_sample()
     lines = by_name(arbo.Linker(kb).link(sample[:5]).evaluate())
     assert lines["ARI"].score.interval(Resampling()) is None
