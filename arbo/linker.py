@@ -31,7 +31,7 @@ from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig, Objective, estimated_gap, objective_of, threshold_for
 from arbo.linking.description import describe
 from arbo.linking.memory import Memory, check_release, extended, kept_arrays, without
-from arbo.progress import Announce, Stopwatch, on_screen
+from arbo.progress import Announce, on_screen, timed
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
@@ -327,9 +327,9 @@ class Linker:
 
     def _linked(self, corpus: Corpus, corrections: Sequence[Correction], memory: Memory | None = None) -> Result:
         """Link documents, as far as possible from the memory of a run: the recipe of linking, discovery and growth."""
-        config, clock = self.config, Stopwatch()
+        config, seconds = self.config, dict[str, float]()
         edited = edit_spans(corpus, corrections)
-        with clock("encode and search"):
+        with timed("encode and search", seconds):
             if memory is None:
                 mentions = self._mentions(edited.documents, edited.documents.order)
             else:
@@ -343,7 +343,7 @@ class Linker:
             if gap is not None:
                 nearest = replace(nearest, threshold=(threshold_for(gap), nearest.threshold[1]))
             weighed = self._weighed(nearest, config.k, scores)
-        with clock("partition"):
+        with timed("partition", seconds):
             decided = decisions = None
             if edited.lines:
                 how: Any = {"spread": config.spread, "per_document": config.per_document}
@@ -363,11 +363,11 @@ class Linker:
             if weighed is not nearest or decisions is not None:
                 others |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
-        with clock("describe"):
+        with timed("describe", seconds):
             result = describe(self.kb, weighed, clusters, config, decided)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
-        manifest = {**result.manifest, "gap": gap, "warnings": warnings, "seconds": clock.seconds}
+        manifest = {**result.manifest, "gap": gap, "warnings": warnings, "seconds": seconds}
         return replace(result, manifest=manifest, arrays=arrays)
 
     def _grown(

@@ -65,25 +65,9 @@ def _lines(what: str, items: Iterable[T], total: int) -> Iterator[T]:
             sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")
 
 
-class Stopwatch:
-    """Sums the wall-clock seconds spent in named stages.
-
-    >>> clock = Stopwatch()
-    >>> with clock("search"):
-    ...     pass
-    >>> list(clock.seconds)
-    ['search']
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        """Time the block, and add its seconds to those of the stage."""
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            spent = self.seconds.get(stage, 0.0) + time.perf_counter() - begun
-            self.seconds[stage] = round(spent, 4)
+@contextmanager
+def timed(stage: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Time the block, and store the wall-clock seconds under the name of the stage."""
+    begun = time.perf_counter()
+    yield
+    seconds[stage] = round(time.perf_counter() - begun, 4)
