@@ -34,22 +34,18 @@ def bars(what: str) -> Progress:
         return partial(_lines, what)
 
     def show(items: Iterable[T], total: int) -> Iterator[T]:
-        begun, bar = time.monotonic(), None
-        try:
-            for done, item in enumerate(items, start=1):
-                yield item
-                if bar is None and time.monotonic() - begun > _PATIENCE:
-                    from rich.console import Console
-                    from rich.progress import Progress as Bar
+        begun, left = time.monotonic(), iter(items)
+        for done, item in enumerate(left, start=1):
+            yield item
+            if time.monotonic() - begun > _PATIENCE:
+                from rich.console import Console
+                from rich.progress import Progress as Bar
 
-                    bar = Bar(console=Console(stderr=True), transient=True)
-                    task = bar.add_task(what, total=total)
-                    bar.start()
-                if bar is not None:
-                    bar.update(task, completed=done)
-        finally:
-            if bar is not None:
-                bar.stop()
+                with Bar(console=Console(stderr=True), transient=True) as bar:
+                    task = bar.add_task(what, total=total, completed=done)
+                    for later in left:
+                        yield later
+                        bar.advance(task)
 
     return show
 
