@@ -286,28 +286,24 @@ _DESCRIBED = ["mention_id", "document_id", "text", "gold"]
 
 def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) -> Iterator[MentionChange]:
     shared = row_in_a >= 0
-    changed = ~shared
-    old = pa.array(row_in_a, mask=~shared)
+    changed, old = ~shared, numbers(row_in_a, missing=~shared)
     links = [run.link_rows.select(["entity_id", "cluster_id", "parent", "step"]) for run in (a, b)]
     for name in ("entity_id", "cluster_id"):
-        was, now = links[0][name].take(old), links[1][name]
-        same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
-        changed |= ~same.to_numpy(zero_copy_only=False)
-    left = np.flatnonzero(np.bincount(row_in_a[shared], minlength=a.mention_table.num_rows) == 0)
-    rows = np.flatnonzero(changed)
-    in_a, in_b = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
+        was, now = (pc.fill_null(ids, "") for ids in (links[0][name].take(old), links[1][name]))
+        changed |= pc.not_equal(was, now).to_numpy(zero_copy_only=False)
+    rows, left = np.flatnonzero(changed), np.delete(np.arange(a.mention_table.num_rows), row_in_a[shared])
+    places = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     before, after = (
-        table.take(pa.array(at, mask=at < 0)).to_pylist() for table, at in zip(links, (in_a, in_b), strict=True)
+        table.take(numbers(at, missing=at < 0)).to_pylist() for table, at in zip(links, places, strict=True)
     )
     both = [run.mention_table.select(_DESCRIBED).take(numbers(at)) for run, at in ((b, rows), (a, left))]
     described, sentences = pa.concat_tables(both).to_pylist(), sentences_of(b, rows) + sentences_of(a, left)
-    places = zip(in_a.tolist(), in_b.tolist(), strict=True)
-    for one, sentence, was, now, (row_a, row_b) in zip(described, sentences, before, after, places, strict=True):
+    for one, sentence, was, now in zip(described, sentences, before, after, strict=True):
         gold = None if one["gold"] is None else tuple(one["gold"])
         ids = (was["entity_id"], now["entity_id"], was["cluster_id"], now["cluster_id"])
         kind: MentionChangeKind
-        if row_a < 0 or row_b < 0:
-            kind = "new" if row_a < 0 else "gone"
+        if ids[2] is None or ids[3] is None:
+            kind = "new" if ids[2] is None else "gone"
         elif ids[0] == ids[1]:
             kind = "regrouped"
         else:
