@@ -15,7 +15,7 @@ from hypothesis import example, given, settings, strategies as st
 from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.index import build_index
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError
 
 KB = KnowledgeBase(
     [
@@ -117,10 +117,3 @@ def test_a_damaged_index_is_refused(damage: Damage, problem: str, tmp_path: Path
     with pytest.raises(DataError, match=problem) as error:
         KnowledgeBase.from_index(tmp_path / "index")
     assert "arbo kb index" in str(error.value) or "upgrade" in str(error.value)
-
-
-def test_only_an_index_is_replaced(tmp_path: Path) -> None:
-    stored(KB, tmp_path)
-    (tmp_path / "index" / "mine.txt").touch()
-    with pytest.raises(UsageError, match="also has files that would be deleted, such as mine"):
-        stored(KB, tmp_path)

@@ -101,26 +101,6 @@ def test_an_earlier_model_is_replaced(bert: Tower, tmp_path: Path, before: str, 
     assert os.listdir(tmp_path) == ["model"]
 
 
-@pytest.mark.parametrize("content", ["deep/thesis.txt", "config.json"])
-def test_a_folder_that_is_no_model_of_arbo_is_refused(bert: Tower, tmp_path: Path, content: str) -> None:
-    (tmp_path / "model" / content).parent.mkdir(parents=True)
-    (tmp_path / "model" / content).write_text("{}")
-    with pytest.raises(UsageError, match="exists and is not a model folder of arbo"):
-        shared(bert).save_pretrained(tmp_path / "model")
-    assert files_in(tmp_path) == {f"model/{content}"}
-
-
-@pytest.mark.parametrize("content", ["thesis.txt", "mention/thesis.txt"])
-def test_other_files_in_a_model_folder_are_kept(bert: Tower, folder: Path, content: str) -> None:
-    (folder / content).parent.mkdir(exist_ok=True)
-    (folder / content).write_text("precious")
-    before = files_in(folder)
-    with pytest.raises(UsageError, match=f"also has files that would be deleted, such as {content};"):
-        shared(bert).save_pretrained(folder)
-    assert files_in(folder) == before
-    load(folder)
-
-
 def vouch(folder: Path, *files: str) -> None:
     """Write the hashes that files have now, as who changes a model on purpose would."""
     known = json.loads((folder / "arbo.json").read_text("utf-8"))["files"]
