@@ -76,9 +76,16 @@ def run(home: Path, folder: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("code", [LOOK, pytest.param(LINK, marks=pytest.mark.slow, id="link")])
-def test_a_script_beside_them(theirs: Path, code: str) -> None:
-    (theirs / "script.py").write_text(code)
+def test_a_script_beside_them(theirs: Path) -> None:
+    (theirs / "script.py").write_text(LOOK)
+    assert run(ROOT, theirs, "script.py") == ["True True"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theirs", ["{}.py"], indirect=True)
+def test_kernels_under_a_private_name(theirs: Path) -> None:
+    """They are compiled anew, which takes seconds."""
+    (theirs / "script.py").write_text(LINK)
     assert run(ROOT, theirs, "script.py") == ["True True"]
 
 
