@@ -8,7 +8,7 @@ from builders import document
 from conftest import Run, Sample
 
 import arbo
-from arbo.results.views import cluster_view, clusters_of, mention_view, selected
+from arbo.results.views import cluster_view, clusters_of, mention_view, selected, wrong_kinds
 
 
 def test_all_mentions_are_there_as_in_the_documents(result: arbo.Result, sample: Sample) -> None:
@@ -37,6 +37,46 @@ def test_the_least_certain_come_first(result: arbo.Result) -> None:
     known = [margin for margin in margins if margin is not None]
     assert known == sorted(known)
     assert margins[: len(known)] == known
+
+
+def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
+    kb = arbo.KnowledgeBase(
+        [arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "marsh fevre"), arbo.Entity("E3", "kelp", ("seaweed",))]
+    )
+    golds = {
+        "marsh fever": ["E1", "E2", "E3", None],
+        "seaweed": ["E3", "E1", None],
+        "marsh fevers of the coast": ["E2"],
+        "unheard": ["E3", None],
+    }
+    documents = [
+        {"id": f"{text}-{gold}", "text": text, "mentions": [{"spans": [[0, len(text)]], "entities": [gold or "E9"]}]}
+        for text, some in golds.items()
+        for gold in some
+    ]
+    found = arbo.Linker(kb, config=arbo.LinkerConfig(k=0, entity_threshold=0.6, candidates=2)).link(documents)
+    assert [(found.links[row].mention.document_id, why) for row, why in wrong_kinds(found).items()] == [
+        ("marsh fever-E2", "name of another entity"),
+        ("marsh fever-E3", "name of another entity"),
+        ("seaweed-E1", "name of another entity"),
+        ("marsh fevers of the coast-E2", "outranked"),
+        ("unheard-E3", "NIL"),
+        ("marsh fever-None", "not in the knowledge base"),
+        ("seaweed-None", "not in the knowledge base"),
+    ]
+    found.save(tmp_path / "run")
+    piped = run("show", tmp_path / "run", "--wrong")
+    rows = [
+        dict(zip(piped.out.splitlines()[0].split("\t"), line.split("\t"), strict=True))
+        for line in piped.out.splitlines()[1:]
+    ]
+    assert [(row["document_id"], row["wrong"], row["gold"]) for row in rows[3:5]] == [
+        ("marsh fevers of the coast-E2", "outranked", "E2"),
+        ("unheard-E3", "NIL", "E3"),
+    ]
+    assert len(run("show", tmp_path / "run", "--wrong", "--nil", "--json").json["mentions"]) == 1
+    arbo.Linker(kb).link(["kelp"]).save(tmp_path / "plain")
+    assert "no gold annotations" in run("show", tmp_path / "plain", "--wrong").err
 
 
 def test_clusters_of_mentions(result: arbo.Result) -> None:

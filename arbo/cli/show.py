@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
 _MARGIN = "Sort by the margin between the two nearest entities, lowest first."
+_WRONG = "Only mentions whose link differs from the gold annotation, sorted by the reason."
 _WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
 
 
@@ -34,34 +36,43 @@ def show(
     nil: Annotated[bool, Option("--nil", help="Only mentions that are NIL.")] = False,
     text: Annotated[str | None, Option(metavar="WORDS", help=_TEXT)] = None,
     lowest_margin: Annotated[bool, Option("--lowest-margin", help=_MARGIN)] = False,
+    wrong: Annotated[bool, Option("--wrong", help=_WRONG)] = False,
     clusters: Annotated[bool, Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: options.Limit = None,
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.
 
-    `arbo show run --lowest-margin --limit 10` lists the ten least certain mentions, and `arbo show run --clusters
-    --nil` the discovered entities. The output is a table on a terminal, and tab-separated in a pipe. `--json` prints
-    mentions and clusters.
+    `arbo show run --lowest-margin --limit 10` lists the ten least certain mentions, `arbo show run --wrong` the errors
+    of a run with gold annotations, and `arbo show run --clusters --nil` the discovered entities. The output is a table
+    on a terminal, and tab-separated in a pipe. `--json` prints mentions and clusters.
     """
     import numpy as np
 
-    from arbo.results.views import cluster_view, clusters_of, mention_view, rows_called, selected
+    from arbo.results.views import WRONG, cluster_view, clusters_of, mention_view, rows_called, selected, wrong_kinds
 
     result = arbo.Result.load(run)
     rows = selected(result, nil=nil, words=text, lowest_margin=lowest_margin)
+    kinds = wrong_kinds(result) if wrong else {}
+    if wrong:
+        some = (row for row in rows.tolist() if row in kinds)
+        rows = np.array(sorted(some, key=lambda row: WRONG.index(kinds[row])), np.int64)
     if what:
         rows = rows[np.isin(rows, [row for name in what for row in rows_called(result, name)])]
     if console.as_json:
-        views = {"mentions": mention_view(result, rows[:limit])}
+        views = {"mentions": mention_view(result, rows[:limit], kinds)}
         views["clusters"] = cluster_view(result, clusters_of(result, rows)[:limit])
         console.print_json({name: view.to_pylist() for name, view in views.items()})
         return
-    if clusters:
-        rows = clusters_of(result, rows)
     on_terminal = sys.stdout.isatty()
-    view = (cluster_view if clusters else mention_view)(result, rows[: console.rows_shown(limit)])
     if on_terminal:
         console.print_summary(result)
+    if on_terminal and wrong:
+        n = Counter(kinds[row] for row in rows.tolist())
+        console.show(f"{len(rows):,} wrong: {', '.join(f'{n[kind]:,} {kind}' for kind in WRONG if n[kind])}")
+    if clusters:
+        rows = clusters_of(result, rows)
+    shown = rows[: console.rows_shown(limit)]
+    view = cluster_view(result, shown) if clusters else mention_view(result, shown, kinds)
     console.print_view(view, as_table=on_terminal, total=len(rows))
 
 

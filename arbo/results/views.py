@@ -1,5 +1,6 @@
 """Views of a run: flat tables of all or some mentions and clusters."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,43 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
 from arbo.errors import UsageError
-from arbo.results.run import Ints, Run
+from arbo.results.run import Ints, Link, Run
 from arbo.results.schema import SCHEMA
+from arbo.text.names import normalize_name
 
 Int32s = npt.NDArray[np.int32]
 
+WRONG = ("name of another entity", "outranked", "not a candidate", "NIL", "not in the knowledge base")
+"""Why a decision is wrong: the mention equals a name of another entity, its gold entity is only a candidate, or not
+even that, it is NIL though the knowledge base has its entity, or is linked though it has not."""
 _EXAMPLES, _LOOKED_AT = 3, 50
 """Number of texts of a cluster that are shown, and of its mentions among which they are sought."""
+
+
+def wrong_kinds(run: Run) -> dict[int, str]:
+    """Return why each mention with a wrong decision is wrong, by its row; mentions of one reason follow one another.
+
+    Only annotated mentions count, and any of their gold entities is right. Raise UsageError if none can be wrong.
+    """
+    mentions, links = run.mention_table, run.link_table
+    if run.manifest["knowledge_base"] is None or mentions["gold"].null_count == len(mentions):
+        lacks = "knowledge base" if run.manifest["knowledge_base"] is None else "gold annotations"
+        raise UsageError(f"the run has no {lacks}, so that no link is known to be wrong")
+    gold, entity = mentions["gold_entities"].combine_chunks(), links["entity_id"].combine_chunks()
+    owner = pc.list_parent_indices(gold)
+    right = pc.and_(pc.is_null(entity), pc.equal(pc.list_value_length(gold), 0)).to_numpy(zero_copy_only=False).copy()
+    right[owner.filter(pc.fill_null(pc.equal(entity.take(owner), gold.flatten()), False)).to_numpy()] = True
+    rows = np.flatnonzero(~right & pc.is_valid(mentions["gold"]).to_numpy())
+    kinds = {row: _why_wrong(run, run.links[row], gold[row].as_py()) for row in rows.tolist()}
+    return dict(sorted(kinds.items(), key=lambda one: (WRONG.index(one[1]), one[0])))
+
+
+def _why_wrong(run: Run, link: Link, gold: list[str]) -> str:
+    if not gold or link.entity is None:
+        return WRONG[4] if not gold else WRONG[3]
+    if normalize_name(link.name) in map(normalize_name, run.names_of(link.entity) or ()):
+        return WRONG[0]
+    return WRONG[1] if {id_ for id_, _ in link.candidates} & {*gold} else WRONG[2]
 
 
 def selected(run: Run, *, nil: bool = False, words: str | None = None, lowest_margin: bool = False) -> Ints:
@@ -57,11 +88,11 @@ def rows_called(run: Run, name: str) -> Ints:
     return rows
 
 
-def mention_view(run: Run, rows: Ints) -> pa.Table:
+def mention_view(run: Run, rows: Ints, wrong: Mapping[int, str] | None = None) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
     Columns: those that `arbo.results.schema` calls flat, with ``start, end`` (of the whole mention) in place of spans,
-    and without ``found_score`` if no finder found any mention.
+    and without ``found_score`` if no finder found any mention. With the reasons of `wrong_kinds`, also ``wrong, gold``.
     """
     mentions, links, at = run.mention_table, run.link_rows, numbers(rows)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
@@ -72,6 +103,11 @@ def mention_view(run: Run, rows: Ints) -> pa.Table:
             columns[name] = mentions[name].take(at)
     names = [name for name, column in SCHEMA["links"].items() if column.flat and name in links.column_names]
     taken = links.select(names).take(at) if isinstance(links, pa.Table) else links.take(rows)
+    if wrong:
+        columns |= {
+            "wrong": pa.array([wrong[row] for row in rows.tolist()], pa.string()),
+            "gold": mentions["gold"].take(at),
+        }
     return pa.table({**columns, **{name: taken[name] for name in names}})
 
 
