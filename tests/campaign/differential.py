@@ -27,7 +27,7 @@ from arbo.retrieval.groups import Search
 from arbo.retrieval.retrieval import _spelling_distance
 from arbo.scale.work import opened
 from campaign.runner import Campaign
-from clustering import METHODS, average_tree, dense_search, index as index_module, merge_tree, partition
+from clustering import METHODS, average_tree, dense_search, merge_tree, partition
 from clustering.growth import renumbered, updated
 from clustering.index import Index
 from clustering.knn import merged, nearest, pair_dissimilarity, silent
@@ -240,7 +240,6 @@ def _problem(rng: np.random.Generator) -> dict[str, Any]:
 
 def _search(seed: int, folder: Path) -> None:
     rng = np.random.default_rng(seed)
-    index_module.FEW_READ = _one(rng, [0, 1 << 24])  # by bounds, or by a scan
     given, k = _problem(rng), int(rng.integers(0, 13))
     how = {name: given[name] for name in ("metric", "self_ids")}
     everything = brute(**given, k=given["n"])
@@ -273,7 +272,6 @@ def _search(seed: int, folder: Path) -> None:
 
 def _growth(seed: int, folder: Path) -> None:
     rng, n = np.random.default_rng(seed), 20
-    index_module.FEW_READ = _one(rng, [0, 1 << 24])
     form, metric, k = _one(rng, ["dense", "sparse"]), _one(rng, ["cosine", "dot"]), int(rng.integers(0, 8))
     within = _one(rng, [None, -1.0, 0.0, 0.2, 0.7])
     every = rows(_one(rng, ["ties", "duplicates", "gaussian"]), n, rng)
@@ -293,7 +291,6 @@ def _growth(seed: int, folder: Path) -> None:
 def _threads(seed: int, folder: Path) -> None:
     """A search in 1 to 8 threads, in chunks and blocks of any size, and a partition beside others."""
     rng = np.random.default_rng(seed)
-    index_module.FEW_READ = 0
     n, dim = int(rng.integers(40, 160)), int(rng.integers(2, 9))
     matrix = np.concatenate([rng.normal(size=(n, dim)).astype(np.float32), nearly_equal(n // 2, dim, seed % 99)])
     matrix[rng.random(matrix.shape) < 0.3] = 0
