@@ -114,8 +114,8 @@ def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
     return Forest(np.arange(n_mentions, dtype=ids.dtype), np.full(n_mentions, np.nan, weights.dtype))
 
 
-def hang_on_entities(entity_edges: EntityEdges, hangs: Bools | Ids) -> Forest:
-    """Return the forest in which the mentions in ``hangs``, a mask or indices, are below their nearest entity."""
-    forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
+def hang_on_entities(entity_edges: EntityEdges) -> Forest:
+    """Return the forest in which the parent of each mention with an entity edge is its nearest entity."""
+    forest, hangs = unreached(len(entity_edges.entity), *entity_edges), entity_edges.entity < 0
     forest.parent[hangs], forest.weight[hangs] = entity_edges.entity[hangs], entity_edges.weight[hangs]
     return forest

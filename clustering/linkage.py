@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights, concatenated, id_dtype
-from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges, with_entity_edges
+from .forest import EntityEdges, Forest, no_entity_edges, surviving_edges, unreached, with_entity_edges
 from .graph import Graph
 from .kernels import kernel
 from .ordering import by_weight, pivot
@@ -26,19 +26,26 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     Given the edges that can matter, from the smaller mention to the larger, return the parents of the linked mentions,
     and the joining edges of the components without an entity.
     """
-    joining, is_linked = spanning_forest(entity_edges, edges)
-    hangs = joining.source < 0
-    forest = hang_on_entities(entity_edges, joining.target[hangs])
-    joining = joining.take(~hangs)
-    _orient(joining, is_linked, forest)
-    return forest, joining.take(~is_linked[joining.target])
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    n = len(entity_edges.entity)
+    joining = spanning_forest(entity_edges, edges)
+    source = np.where(joining.source < 0, n, joining.source)
+    graph = csr_array((np.ones(len(source), np.int8), (source, joining.target)), shape=(n + 1, n + 1))
+    above = breadth_first_order(graph, n, directed=False)[1]  # the node before each mention that is linked, or below 0
+    is_linked = above[joining.target] >= 0
+    tree, down = joining.take(is_linked), (above[joining.target] == source)[is_linked]
+    child = np.where(down, tree.target, tree.source)
+    forest = unreached(n, edges.source, edges.weight)
+    forest.parent[child], forest.weight[child] = np.where(down, tree.source, tree.target), tree.weight
+    return forest, joining.take(~is_linked)
 
 
-def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Bools]:
-    """Return the edges of the spanning forest by (weight, source, target), and whether it links each mention.
+def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Edges:
+    """Return the edges of the spanning forest by (weight, source, target).
 
-    The edges are those between mentions, from the smaller to the larger, and the lightest entity edges of the mentions.
-    The forest links a mention if it connects it to an entity; (mentions,).
+    They are some of the edges between mentions, from the smaller to the larger, and of the entity edges.
     """
     n = len(entity_edges.entity)
     edges = with_entity_edges(edges, entity_edges)
@@ -50,9 +57,7 @@ def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Boo
         component = roots(sets)
         across = component[np.maximum(edges.source, -1)] != component[edges.target]
         edges = edges.take(~is_light & across)
-    joining.append(_joined(edges, sets))
-    component = roots(sets)
-    return concatenated(joining), component[:n] == component[n]
+    return concatenated([*joining, _joined(edges, sets)])
 
 
 def _joined(edges: Edges, sets: Ids) -> Edges:
@@ -113,7 +118,7 @@ def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
     edges = surviving_edges(graph, none.weight, np.inf, directed=False)
-    joining, _ = spanning_forest(none, edges)
+    joining = spanning_forest(none, edges)
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 
@@ -137,35 +142,6 @@ def bridges(edges: Edges, *, n_nodes: int) -> tuple[Edges, Ids]:
         i = len(parts)
         raise ValueError(f"the edges are not a forest: another path joins {ordered.source[i]} and {ordered.target[i]}")
     return ordered, parts
-
-
-@kernel
-def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
-    """Direct the edges of the linked trees away from their entities, by removing leaf after leaf.
-
-    Each mention has the number of its remaining edges and the exclusive or of their indices. If one edge is left, this
-    is the index of the edge to its parent. Mentions that hang on the entity itself already have a parent and are never
-    removed.
-    """
-    degree = np.zeros(len(forest.parent), joining.source.dtype)
-    places = np.zeros(len(forest.parent), joining.source.dtype)
-    for i in range(len(joining.source)):
-        u, v = joining.source[i], joining.target[i]
-        if is_linked[v]:
-            degree[u] += 1
-            degree[v] += 1
-            places[u] ^= i
-            places[v] ^= i
-    for begin in range(len(degree)):
-        m = begin
-        while degree[m] == 1 and forest.parent[m] >= 0:
-            i = places[m]
-            other = joining.source[i] if joining.target[i] == m else joining.target[i]
-            forest.parent[m], forest.weight[m] = other, joining.weight[i]
-            degree[m] = 0
-            degree[other] -= 1
-            places[other] ^= i
-            m = other
 
 
 @kernel

@@ -156,7 +156,7 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
     if method == "independent" and entity_edges.entity.all():
-        return hang_on_entities(entity_edges, entity_edges.entity < 0), graph.edges.take(_NONE)
+        return hang_on_entities(entity_edges), graph.edges.take(_NONE)
     edges = surviving_edges(graph, entity_edges.weight, mention_limit, directed=directed)
     if method == "undirected":
         forest, nil = undirected_forest(entity_edges, edges)
@@ -166,7 +166,7 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
     elif method == "arborescence" and entity_edges.entity.any():
         forest = arborescence_forest(entity_edges, edges)
     else:
-        forest = hang_on_entities(entity_edges, entity_edges.entity < 0)
+        forest = hang_on_entities(entity_edges)
     return forest, _among_nil(forest.is_reached, edges)
 
 
