@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, Weights, concatenated, id_dtype
+from .arrays import Bools, Edges, Ids, Weights, concatenated
 from .forest import EntityEdges, Forest, no_entity_edges, surviving_edges, unreached, with_entity_edges
 from .graph import Graph
 from .kernels import kernel
 from .ordering import by_weight, pivot
-from .union_find import find, join, roots, singletons, top
+from .union_find import find, join, roots, singletons
 
 _LIGHT = 2
 
@@ -137,7 +137,7 @@ def bridges(edges: Edges, *, n_nodes: int) -> tuple[Edges, Ids]:
     ([0, 3, 1, 2], [[1, 1], [1, 1], [2, 1], [3, 2]])
     """
     ordered = by_weight(edges)
-    parts = _parts(ordered.source, ordered.target, np.ones(n_nodes, id_dtype(n_nodes)))
+    parts = _parts(ordered.source, ordered.target, n_nodes)
     if len(parts) < len(ordered.source):
         i = len(parts)
         raise ValueError(f"the edges are not a forest: another path joins {ordered.source[i]} and {ordered.target[i]}")
@@ -147,14 +147,16 @@ def bridges(edges: Edges, *, n_nodes: int) -> tuple[Edges, Ids]:
 @kernel
 def merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
     """Return the two nodes that each merge joins, given a leaf of each."""
-    up = np.arange(n_leaves).astype(source.dtype)  # the leaf above, the smallest of a node at the top
-    node = up.copy()  # by smallest leaf
-    left, right = np.empty_like(source), np.empty_like(source)
+    sets = singletons(n_leaves, source)
+    node = np.arange(n_leaves).astype(source.dtype)  # of each root, as its smallest leaf
+    smallest, left, right = node.copy(), np.empty_like(source), np.empty_like(source)
     for i in range(len(source)):
-        a, b = top(up, source[i]), top(up, target[i])
-        a, b = min(a, b), max(a, b)
+        a, b = find(sets, source[i]), find(sets, target[i])
+        if smallest[a] > smallest[b]:
+            a, b = b, a
         left[i], right[i] = node[a], node[b]
-        up[b], node[a] = a, n_leaves + i
+        root = join(sets, a, b)
+        node[root], smallest[root] = n_leaves + i, smallest[a]
     return left, right
 
 
@@ -170,17 +172,14 @@ def _cut(n_leaves: int, left: Ids, right: Ids) -> Ids:
 
 
 @kernel
-def _parts(source: Ids, target: Ids, count: Ids) -> Ids:
-    """Count the nodes that each edge joins, from the first to the last; stop at an edge that closes a cycle.
-
-    ``count`` is 1 for each node, and is overwritten.
-    """
-    sets = singletons(len(count), count)
-    parts = np.empty((len(source), 2), count.dtype)
+def _parts(source: Ids, target: Ids, n_nodes: int) -> Ids:
+    """Count the nodes that each edge joins, from the first to the last; stop at an edge that closes a cycle."""
+    sets = singletons(n_nodes, source)
+    parts = np.empty((len(source), 2), source.dtype)
     for i in range(len(source)):
         a, b = find(sets, source[i]), find(sets, target[i])
         if a == b:
             return parts[:i]
-        parts[i, 0], parts[i, 1] = count[a], count[b]
-        count[join(sets, a, b)] = parts[i, 0] + parts[i, 1]
+        parts[i, 0], parts[i, 1] = -sets[a], -sets[b]
+        join(sets, a, b)
     return parts
