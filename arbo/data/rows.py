@@ -62,11 +62,14 @@ def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | No
     """Return the documents or tables of what `Corpus.of` takes, notes on names, and the `index_of` the frame."""
     read = "read files with arbo.read_documents(path), or put a single name into a list"
     items = items_of(table, "expected documents", "document", read)
+    is_row = bool(items) and isinstance(items[0], Mapping)
+    columns = {*items[0]} if is_row else set()
+    are_texts = bool({"mentions", "document_id"} & columns) or (name not in columns and "text" in columns)
     if are_names(table, items):
         tables, index = tables_of_names(table, items), index_of(table)
-    elif name is not None and is_table(items, name):
+    elif name is not None and is_row and not are_texts:
         tables, index = tables_of_column(table, items, name), index_of(table[name]) if hasattr(table, "iloc") else {}
-    elif items and isinstance(items[0], Mapping):
+    elif is_row:
         return documents_of(placed(items)), None, index_of(table)
     elif items and is_doc(items[0]):
         return [document_of_doc(str(number), doc) for number, doc in enumerate(items)], None, {}
@@ -128,14 +131,6 @@ def are_names(table: Any, items: Sequence[Any]) -> bool:
     """Return whether the items are names: the first that is there is a string, or the table is a pandas Series."""
     first = next((item for item in items if _plain(item) is not None), "" if items else None)
     return isinstance(first, str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
-
-
-def is_table(rows: Sequence[Any], name: str) -> bool:
-    """Return whether rows are those of a table with a column of names, rather than documents or mentions."""
-    first = rows[0] if rows else None
-    if not isinstance(first, Mapping) or first.keys() & {"mentions", "document_id"}:
-        return False
-    return name in first or "text" not in first
 
 
 def tables_of_column(table: Any, rows: Sequence[Any], name: str) -> Tables:
