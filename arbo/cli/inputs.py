@@ -104,8 +104,10 @@ class Reading:
 
             how_read: Any = {"types": self.types, "on_error": how.on_error, "announce_format": announce}
             documents = formats.read_documents(docs, self.format_, **how_read)
-            if mentions is not False and "text" in read_as:
-                documents = _names_of(documents, name, titles=bool(mentions))
+            if mentions is not False and "text" in read_as and not _is_prose(documents, titles=bool(mentions)):
+                console.say(f"{name}: each line is a name")
+                texts = (document.text.removesuffix("\n").split("\n") for document in documents)
+                documents = arbo.Corpus.of([line.removesuffix("\r") for lines in texts for line in lines])
         else:
             from arbo.formats.table import read_column
 
@@ -152,15 +154,6 @@ class Docs(Reading):
         if path is None and how.dev_ids is not None:
             raise UsageError("dev_ids needs --dev; add it, or leave dev_ids out")
         return None if path is None else self.read_from([path], replace(how, ids=how.dev_ids))
-
-
-def _names_of(documents: arbo.Corpus, place: str, *, titles: bool) -> arbo.Corpus:
-    """Return the lines of texts as names, unless they are prose."""
-    if _is_prose(documents, titles=titles):
-        return documents
-    console.say(f"{place}: each line is a name")
-    texts = (document.text.removesuffix("\n").split("\n") for document in documents)
-    return arbo.Corpus.of([line.removesuffix("\r") for lines in texts for line in lines])
 
 
 def _is_prose(documents: arbo.Corpus, *, titles: bool = False) -> bool:

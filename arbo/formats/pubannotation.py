@@ -19,7 +19,7 @@ type. Metadata of mentions are attributes too, those of documents are further ke
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from arbo.data import Document, Marked, Mention, Records
@@ -72,7 +72,10 @@ def document(piece: Piece, records: Records[Document]) -> Document:
 def _marked(values: dict[str, Any], prefix: str, document_id: str, text: str, notes: Counter[str]) -> Iterator[Marked]:
     """Yield the mentions of a document or a track."""
     denotations = [spans_of(one, text, of=document_id) for one in values.get("denotations", ())]
-    facts = _facts(values.get("attributes", ()), document_id)
+    facts: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
+    for one in values.get("attributes", ()):
+        fact = fields(one, "an attribute", _ATTRIBUTE, required=tuple(_ATTRIBUTE), of=document_id)
+        facts[fact["subj"]].append((fact["pred"], fact["obj"]))
     if twice := [name for name, times in Counter(name for *_, name in denotations if name).items() if times > 1]:
         raise DataError("two denotations have this id; change one", id=twice[0])
     notes["attributes of other objects than denotations left out"] += len(facts.keys() - {n for *_, n in denotations})
@@ -88,15 +91,6 @@ def _marked(values: dict[str, Any], prefix: str, document_id: str, text: str, no
             ids, obj = [short_id(obj)], None
         gold = tuple(id_ for id_ in ids if id_ != _NIL) if ids else None
         yield Marked(spans, obj or None, gold, metadata=metadata, id=name and f"{prefix}{name}")
-
-
-def _facts(attributes: Iterable[object], document_id: str) -> dict[str, list[tuple[str, Any]]]:
-    """Return predicate and object of the attributes of each subject."""
-    facts: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
-    for one in attributes:
-        values = fields(one, "an attribute", _ATTRIBUTE, required=tuple(_ATTRIBUTE), of=document_id)
-        facts[values["subj"]].append((values["pred"], values["obj"]))
-    return facts
 
 
 def _listed(value: Any) -> list[Any]:
