@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,18 +100,6 @@ def with_columns(table: pa.RecordBatch, **values: Sequence[Any]) -> pa.RecordBat
     """Return a table with other values in some of its columns."""
     columns = [_column(values[name], name) if name in values else table[name] for name in SCHEMA.names]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-def mapped(file: Path, advice: str) -> pa.RecordBatch:
-    """Map the table in a file into memory; raise DataError, which ends in some advice, if it is damaged."""
-    try:
-        table = pa.ipc.open_file(pa.memory_map(str(file))).get_batch(0)
-        table.validate()
-        if table.schema != SCHEMA:
-            raise ValueError("other columns")
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise DataError(f"the file cannot be read ({error}); {advice}", file=str(file)) from None
-    return table
 
 
 class Entities(OnDemand[Entity]):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from arbo import files
-from arbo.data.entity_table import SCHEMA, Ids, mapped
+from arbo.data.entity_table import SCHEMA, Ids
 from arbo.errors import DataError, UsageError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -39,7 +39,15 @@ class IndexFolder(NamedTuple):
 
     def ids(self) -> Ids:
         """Return the entities and the rows of all ids, mapped into memory; raise DataError if they are damaged."""
-        return Ids(mapped(self.folder / "kb/entities.arrow", ADVICE), **self.arrays("kb"))
+        file = self.folder / "kb/entities.arrow"
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(file))).get_batch(0)
+            table.validate()
+            if table.schema != SCHEMA:
+                raise ValueError("other columns")
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(file)) from None
+        return Ids(table, **self.arrays("kb"))
 
     def arrays(self, folder: str) -> dict[str, npt.NDArray[Any]]:
         """Map the arrays in the subfolder ``kb``, ``encoder`` or ``vectors``; changes are not written to the files.
