@@ -58,12 +58,8 @@ def __getattr__(name: str) -> Any:
 def _name_of(package: str) -> str:
     """Return the name under which to import a package beside arbo."""
     init = Path(__file__).resolve().parent.parent / package / "__init__.py"
-    if package in sys.modules:
-        place = getattr(sys.modules[package], "__file__", None)
-    else:
-        spec = find_spec(package)
-        place = spec.origin if spec else None
-    if place is not None and Path(place).resolve().with_suffix(".py") == init:
+    spec = find_spec(package)
+    if spec is not None and spec.origin and Path(spec.origin).resolve().with_suffix(".py") == init:
         return package
     name = f"arbo._{package}"
     beside = spec_from_file_location(name, init, submodule_search_locations=[str(init.parent)])
