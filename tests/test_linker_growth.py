@@ -13,7 +13,7 @@ import arbo
 from arbo.engine import Vectors
 from arbo.errors import DataError, UsageError
 from arbo.files import sha256_of
-from arbo.retrieval.growth import updated
+from clustering.growth import updated
 
 
 def test_saved_runs_grow_and_do_not_change(tmp_path: Path) -> None:

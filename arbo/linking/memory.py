@@ -40,9 +40,8 @@ from arbo.results.graphs import only_graph
 from arbo.results.result import Result
 from arbo.results.run import Run, rows_in
 from arbo.retrieval.groups import EncodedKb, SearchAll
-from arbo.retrieval.growth import EarlierSearch
 from arbo.retrieval.reranking import Reranker, ScoreMemory, known_scores
-from arbo.retrieval.retrieval import Mentions, Retrieval
+from arbo.retrieval.retrieval import EarlierSearch, Mentions, Retrieval
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
