@@ -179,23 +179,6 @@ def _home(code: int, n_slots: int) -> int:
 
 
 @kernel
-def _number(text: Bytes, begin: int, end: int, held: Bytes, start: Ids, slots: Ids) -> int:
-    """Return the number of ``text[begin:end]``, or, if it is not in the table, -1 minus its CRC-32."""
-    code = _checksum(text, begin, end)
-    slot = _home(code, len(slots))
-    while slots[slot] >= 0:
-        number: int = slots[slot]
-        first, i = start[number], 0
-        if start[number + 1] - first - 1 == end - begin:
-            while i < end - begin and held[first + i] == text[begin + i]:
-                i += 1
-            if i == end - begin:
-                return number
-        slot = (slot + 1) & (len(slots) - 1)
-    return -1 - code
-
-
-@kernel
 def _table(text: Bytes, begin: Ids, end: Ids) -> tuple[Bytes, Ids, Ids]:
     """Return the arrays of a table of distinct strings."""
     n, n_slots = len(begin), 64
@@ -219,7 +202,16 @@ def _table(text: Bytes, begin: Ids, end: Ids) -> tuple[Bytes, Ids, Ids]:
 def _found(text: Bytes, begin: Ids, end: Ids, held: Bytes, start: Ids, slots: Ids) -> Ids:
     numbers = np.empty(len(begin), np.int64)
     for i in range(len(begin)):
-        numbers[i] = _number(text, begin[i], end[i], held, start, slots)
+        code, length = _checksum(text, begin[i], end[i]), end[i] - begin[i]
+        slot, numbers[i] = _home(code, len(slots)), -1 - code
+        while slots[slot] >= 0 and numbers[i] < 0:
+            first, same = start[slots[slot]], 0
+            if start[slots[slot] + 1] - first - 1 == length:
+                while same < length and held[first + same] == text[begin[i] + same]:
+                    same += 1
+                if same == length:
+                    numbers[i] = slots[slot]
+            slot = (slot + 1) & (len(slots) - 1)
     return numbers
 
 
