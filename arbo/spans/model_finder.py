@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Self
 
@@ -170,13 +171,9 @@ def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
 
 def _runs(pieces: Pieces, *, expand_abbreviations: bool) -> Iterator[tuple[int, MentionInput]]:
     """Yield the runs of words of each sentence as mentions, with the index of the sentence."""
-    expand: Callable[[str], str] = str
-    last = -1
+    expander_of = lru_cache(1)(lambda row: expander(pieces.documents[row].text))
     for piece, (row, text) in enumerate(zip(pieces.document.tolist(), pieces.texts, strict=True)):
-        document = pieces.documents[row]
-        if row != last and expand_abbreviations:
-            expand = expander(document.text)
-        last = row
+        document, expand = pieces.documents[row], expander_of(row) if expand_abbreviations else str
         for begin, end in windows(unwrapped(text), MOST_WORDS).tolist():
             run = text[begin:end]
             mention = Mention(f"{piece}:{begin}-{end}", document.id, ((begin, end),), run)
