@@ -223,7 +223,13 @@ def finder(
     Training reads the entities of each sentence of DOCS, but not their positions. The model learns where a name occurs
     in a text, and whether the entity occurs at all. --dev sets the minimum score of an entity.
     """
-    settings, start = how.of(OSLAT, config.OslatTraining()), _label_attention(training.encoder, how)
+    encoder = arbo.DualEncoder.from_pretrained(training.encoder)
+    if not encoder.shared:
+        wrong = f"{training.encoder} has two transformers, but label attention reads names and texts with one"
+        raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
+    pooled = arbo.LabelAttentionConfig(pooling="cls" if encoder.config.pooling == "cls" else "mean")
+    reads, settings = how.of(LABEL_ATTENTION, pooled), how.of(OSLAT, config.OslatTraining())
+    start = replace(arbo.LabelAttention.of(encoder.mention_tower, reads), learnt=encoder.learnt)
     documents, base, more = training.data(docs, kb, dev, how)
     if dev is None:
         console.warn("without --dev, find_threshold is not tuned; set it with `arbo find`")
@@ -234,18 +240,6 @@ def finder(
         f"next: arbo find DOCS --finder {training.out} ..., or arbo link DOCS --find-mentions {training.out} ..."
     )
     training.report(trained.settings, settings, text)
-
-
-def _label_attention(model: str, how: Chosen) -> arbo.LabelAttention:
-    """Start from the transformer of an encoder, with its pooling if label attention supports it."""
-    encoder = arbo.DualEncoder.from_pretrained(model)
-    if not encoder.shared:
-        wrong = f"{model} has two transformers, but label attention reads names and texts with one"
-        raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
-    config = arbo.LabelAttentionConfig(pooling="cls" if encoder.config.pooling == "cls" else "mean")
-    return replace(
-        arbo.LabelAttention.of(encoder.mention_tower, how.of(LABEL_ATTENTION, config)), learnt=encoder.learnt
-    )
 
 
 _CANDIDATES_OF = "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`."
