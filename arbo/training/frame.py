@@ -68,9 +68,7 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
     with _begun(folder, target, job) if is_first else nullcontext():
         accelerator.wait_for_everyone()
         yield Workplace(target, folder, accelerator, options if is_first else replace(options, announce=quiet))
-        if is_first:
-            _finish(folder, target)
-        accelerator.wait_for_everyone()
+    accelerator.wait_for_everyone()
 
 
 def check_start(out: PathLike, kb: KnowledgeBase | None) -> KnowledgeBase:
@@ -101,8 +99,12 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
 
 @contextmanager
 def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
-    """Create the folder of a training run, or reopen it to resume, and lock it for the duration of the block."""
-    file, log, values = folder / "job.json", _log_of(target), json_ready(job)
+    """Create the folder of a training run, or reopen it to resume, and lock it for the duration of the block.
+
+    After the block, the log is copied beside the model, and the folder removed.
+    """
+    file, values = folder / "job.json", json_ready(job)
+    log, old = target.with_name(f"{target.name}.{LOG}"), target.with_name(f".{target.name}.training.old")
     if not file.is_file():
         names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
         if any(name != _LOCK and not name.startswith(".arbo-partial-") for name in names):
@@ -117,11 +119,14 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
                 f"{folder} belongs to another training run, which differs in {_differing(other, values)} "
                 f"(see its {file.name}); repeat that run, delete the folder, or choose another --out"
             )
-        shutil.rmtree(_old_of(target), ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
         for left in folder.glob(".*-*"):  # left by a process that was killed while writing
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         _shorten(folder / LOG, max((int(one.name.removeprefix(_PREFIX)) for one in checkpoints(folder)), default=0))
         yield
+        write_whole(log, lambda partial: shutil.copyfile(folder / LOG, partial))
+        folder.rename(old)  # so that no partial folder is left
+        shutil.rmtree(old, ignore_errors=True)  # the next training removes it too
 
 
 @contextmanager
@@ -173,22 +178,6 @@ def _shorten(log: Path, step: int) -> None:
         lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
         completed = [line for line in lines if json.loads(line)["step"] <= step]
         write_lines(completed, log)
-
-
-def _finish(folder: Path, target: Path) -> None:
-    """Copy the log beside the model and remove the training folder, renamed first so that no partial folder is left."""
-    old = _old_of(target)
-    write_whole(_log_of(target), lambda partial: shutil.copyfile(folder / LOG, partial))
-    folder.rename(old)
-    shutil.rmtree(old, ignore_errors=True)  # the next training removes it too
-
-
-def _old_of(target: Path) -> Path:
-    return target.with_name(f".{target.name}.training.old")
-
-
-def _log_of(target: Path) -> Path:
-    return target.with_name(f"{target.name}.{LOG}")
 
 
 @dataclass(frozen=True, slots=True)
