@@ -180,22 +180,14 @@ def _run(
         result = decide(documents, output.corrections or ())
         result.manifest["reading"] = as_read
         if output.preview:
-            _print_preview(decide(documents), result)
+            say_corrections(result)
+            changes = arbo.diff(decide(documents), result)
+            console.answer({"corrections": result.manifest["corrections"], **changes.as_dict()}, changes)
+            if not console.as_json:
+                console.print_changes(changes, 20)
             return
         result.save(output.out, texts=job.texts)
-    _say_notes(result, documents, linker.kb)
-    _print(result, output.out)
-
-
-def _print_preview(before: arbo.Result, after: arbo.Result) -> None:
-    """Print what corrections change."""
-    say_corrections(after)
-    changes = arbo.diff(before, after)
-    if console.as_json:
-        console.print_json({"corrections": after.manifest["corrections"], **changes.as_dict()})
-    else:
-        console.show(changes)
-        console.print_changes(changes, 20)
+    _print(result, documents, linker.kb, output.out)
 
 
 def say_corrections(result: arbo.Result) -> None:
@@ -213,7 +205,8 @@ def say_corrections(result: arbo.Result) -> None:
             console.warn(f"{row['file']}, line {row['line']}: {line}: {row['status']}: {row['reason']}")
 
 
-def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> None:
+def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase | None, folder: Path) -> None:
+    """Print notes, what became of the mentions, and what to do next."""
     from arbo.data.gold import Gold
 
     say_corrections(result)
@@ -229,10 +222,6 @@ def _say_notes(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBa
     console.warn(*result.warnings)
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):
         console.warn(problem)
-
-
-def _print(result: arbo.Result, folder: Path) -> None:
-    """Print what became of the mentions, and what to do next."""
     manifest, n, nil = result.manifest, result.mention_table.num_rows, result.n_nil
     if console.as_json:
         numbers = {"mentions": n, "linked": n - nil, "nil": nil, "discovered": len(result.discovered)}
