@@ -208,14 +208,14 @@ def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
     return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
 
 
-def _of_systems(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scores of one system; those of several systems are under the key ``systems``, by name."""
-    return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
+def _answer(report: Report, scores: Mapping[str, Any], text: object, save: Sequence[Path] | None, **more: str) -> None:
+    """Print the scores of one system, or of several under the key ``systems``, and write the report to files.
 
-
-def _save(report: Report, files: Sequence[Path] | None) -> None:
-    """Write a report to files; raise UsageError if that fails."""
-    for file in files or ():
+    Raise UsageError if a file cannot be written.
+    """
+    by_name = {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
+    console.answer({**more, **by_name, "report": report.as_dict()}, text)
+    for file in save or ():
         try:
             report.save(file)
         except ValueError as error:
@@ -270,9 +270,7 @@ def evaluate(
         evaluations = evaluate_together(results, train=documents, **parts)
     report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     text = next((one for one in evaluations.values() if not one.lines), report)
-    figures = {name: one.as_dict() for name, one in evaluations.items()}
-    console.answer({**_of_systems(figures), "report": report.as_dict()}, text)
-    _save(report, save)
+    _answer(report, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
 
 
 def _found_scores(
@@ -330,7 +328,5 @@ def score(
         tell=console.say,
         warn=console.warn,
     )
-    systems = _of_systems(scores.as_dict(names, scoring.per_document))
     text = f"{scores.report}\n\n{scores.table}" if scoring.per_document else scores.report
-    console.answer({"key": str(key), **systems, "report": scores.report.as_dict()}, text)
-    _save(scores.report, save)
+    _answer(scores.report, scores.as_dict(names, scoring.per_document), text, save, key=str(key))
