@@ -17,20 +17,9 @@ from typing import Any, Self
 import pytest
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_OPTIONS = [
-    "--headless=new",
-    "--remote-debugging-pipe",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-ipc-flooding-protection",
-    "--hide-scrollbars",
-    "--force-color-profile=srgb",
-]
+_OPTIONS = """--headless=new --remote-debugging-pipe --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run
+--disable-background-networking --disable-component-update --disable-sync --disable-ipc-flooding-protection
+--hide-scrollbars --force-color-profile=srgb"""
 WAIT = 30  # seconds
 
 
@@ -102,7 +91,7 @@ class Browser(Page):
         self._folder = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        command = [PROGRAM, *_OPTIONS, f"--user-data-dir={self._folder.name}", "about:blank"]
+        command = [PROGRAM, *_OPTIONS.split(), f"--user-data-dir={self._folder.name}", "about:blank"]
         redirect = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
             ["bash", "-c", redirect, "bash", *command],

@@ -134,18 +134,7 @@ class Kb:
         return (len(self.own) + 1) // 2
 
 
-WORDS = (
-    "wilson",
-    "disease",
-    "aaaaaaaaaaaaaaaaaaaaaaaaaa",
-    "atatatatatatatatatatatatat",
-    "a",
-    "of",
-    "Ωμέγα",
-    "病気",
-    "ﬁx",
-    "ß",
-)
+WORDS = ("wilson", "disease", "a" * 26, "at" * 13, "a", "of", "Ωμέγα", "病気", "ﬁx", "ß")
 NAMES = st.one_of(
     st.text(max_size=12),
     st.text("ab \u0301\u0338=\xb4\uff9e\u30cf'sS", max_size=12),

@@ -100,11 +100,7 @@ def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
 @pytest.mark.parametrize(
     ("mentions", "entities", "problem"),
     [
-        (
-            np.ones((3, 2)),
-            ENTITIES,
-            r"mention vectors has the shape \(3, 2\), not \(2, 2\): give one row for each mention",
-        ),
+        (np.ones((3, 2)), ENTITIES, r"mention vectors has the shape \(3, 2\), not \(2, 2\): give one row for each men"),
         (np.eye(2), np.eye(3), r"entity vectors has the shape \(3, 3\), not \(2, 2\): give one row for each entity"),
         (np.eye(2) * 1e-60, ENTITIES, "mention vectors: .* too small for float32 in 2 row.*: 0, 1"),
         (np.ma.masked_array(np.eye(2), [[0, 1], [0, 0]]), ENTITIES, "array of numbers, not masked"),

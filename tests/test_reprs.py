@@ -23,34 +23,12 @@ def shown() -> dict[str, object]:
     labels = np.arange(900) % 30
     explanation = result.explain(result.links[0].mention.id)
     objects: list[object] = [
-        documents,
-        documents[0],
-        kb,
-        next(iter(kb)),
-        tuned,
-        tuned.tuning,
-        tuned.config,
-        result,
-        result.links,
-    ]
-    objects += [
-        result.links[0],
-        result.clusters,
-        result.clusters[0],
-        evaluation,
-        explanation,
-        evaluation.report(),
-        arbo.diff(tuned.link(documents[:20]), result),
-        kb.names(),
-        tuned.tuning.reliability,
-        tuned.candidates(documents),
-        graph,
-        partition(graph),
-        merge_tree(graph),
-        threshold_curve(labels > 3, labels * 0.1 + np.arange(900)),
-        Contingency.from_labels(labels, labels % 7),
-        linking_outcomes(np.arange(901), labels, labels),
-        Summed(np.ones((900, 2)), proportion),
+        *(documents, documents[0], kb, next(iter(kb)), kb.names(), tuned, tuned.tuning, tuned.config),
+        *(tuned.tuning.reliability, tuned.candidates(documents), result, result.links, result.links[0]),
+        *(result.clusters, result.clusters[0], evaluation, explanation, evaluation.report()),
+        *(arbo.diff(tuned.link(documents[:20]), result), graph, partition(graph), merge_tree(graph)),
+        *(threshold_curve(labels > 3, labels * 0.1 + np.arange(900)), Contingency.from_labels(labels, labels % 7)),
+        *(linking_outcomes(np.arange(901), labels, labels), Summed(np.ones((900, 2)), proportion)),
     ]
     return {type(each).__name__: each for each in objects}
 

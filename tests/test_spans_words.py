@@ -37,11 +37,7 @@ def cut(text: str, spans: object) -> list[str]:
         (words, "Crohn\u02bcs e\u0301", ["Crohn", "s", "e\u0301"]),
         (content_words, "Crohn\u2019s disease", ["Crohn", "disease"]),
         (content_words, "L'insuffisance d'un rein, jusqu'à l\u2019âge", ["insuffisance", "rein", "âge"]),
-        (
-            content_words,
-            "hepatitis A and a vitamin d or C deficiency",
-            ["hepatitis", "A", "vitamin", "d", "C", "deficiency"],
-        ),
+        (content_words, "hepatitis A and a vitamin d or C loss", ["hepatitis", "A", "vitamin", "d", "C", "loss"]),
         (content_words, "no pain without s", ["no", "pain", "without", "s"]),  # negations tell names apart
         (content_words, "The 5'-d end", ["5", "d", "end"]),
         (content_words, "of the sans Y", ["sans", "Y"]),
@@ -196,25 +192,19 @@ def test_names_do_not_run_over_what_they_have_not(text: str, found: list[str]) -
     ("names", "text", "found"),
     [
         (
-            [["leukemia", "ALL", "1"], ["CATARACT"], ["As"]],
+            "leukemia|ALL|1 CATARACT As",
             "All cataracts and 1 ALL, all CATARACT; cataract as AS.",
-            ["ALL", "CATARACT", "cataract"],
+            "ALL CATARACT cataract",
         ),
-        (
-            [["IL-10", "10"], ["AND-34"], ["HER-2", "2"], ["T-ALL", "ALL"], ["1984"]],
-            "All 10 had IL-10 and AND-34, 34 HER-2, T-ALL, ALL in 1984.",
-            ["IL-10", "AND-34", "HER-2", "T-ALL", "ALL", "ALL", "1984"],
-        ),
-        (
-            [["antigen-presenting cell", "APC"], ["toxin", "ATs", "As"]],
-            "APCs, apcs, AT and ATs at APC; ats",
-            ["APCs", "AT", "ATs", "APC"],
-        ),
+        ("IL-10|10 AND-34 HER-2|2", "All 10 had IL-10 and AND-34, 34 HER-2.", "IL-10 AND-34 HER-2"),
+        ("T-ALL|ALL 1984", "All of T-ALL, ALL in 1984.", "T-ALL ALL ALL 1984"),
+        ("cell|APC toxin|ATs|As", "APCs, apcs, AT and ATs at APC; ats", "APCs AT ATs APC"),
     ],
 )
-def test_names_in_capitals_are_sought_in_capitals(names: list[list[str]], text: str, found: list[str]) -> None:
-    kb = KnowledgeBase(Entity(f"D{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(names))
-    assert cut(text, [match[:2] for match in Dictionary.of(kb).matches(text)]) == found
+def test_names_in_capitals_are_sought_in_capitals(names: str, text: str, found: str) -> None:
+    lists = [own.split("|") for own in names.split()]
+    kb = KnowledgeBase(Entity(f"D{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(lists))
+    assert cut(text, [match[:2] for match in Dictionary.of(kb).matches(text)]) == found.split()
 
 
 spans = st.lists(

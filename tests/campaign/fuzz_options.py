@@ -21,27 +21,10 @@ from clustering import Graph, merge_tree, partition
 
 _LEFT_OUT = {"demo", "explore", "serve", "train"}
 """Verbs that listen, or train for minutes."""
-_NUMBERS = [
-    *(
-        "0",
-        "1",
-        "-1",
-        "2",
-        "0.35",
-        "0,35",
-        "nan",
-        "inf",
-        "-inf",
-        "1e309",
-        "1e-320",
-        "2147483647",
-        "2147483648",
-        "9" * 30,
-    )
-]
+_NUMBERS = "0 1 -1 2 0.35 0,35 nan inf -inf 1e309 1e-320 2147483647 2147483648"
 _WORDS = [
-    *(*_NUMBERS, "none", "default", "jsonl", "minimax", "E1", "X", "X=Disease", "0.3,0.2", "a-0", "M", "same-name"),
-    *("average", "english"),
+    *(*_NUMBERS.split(), "9" * 30, "none", "default", "jsonl", "minimax", "E1", "X", "X=Disease", "0.3,0.2", "a-0"),
+    *("M", "same-name", "average", "english"),
 ]
 
 
