@@ -6,8 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
 import pytest
 from builders import drawn_documents, save_lines
 from format_files import BIOC, DOCUMENTS, save
@@ -16,7 +14,6 @@ from hypothesis import given, settings
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.formats import read_documents, writer
-from arbo.formats.table import write_csv
 
 Shared = Callable[[str], Path]
 
@@ -267,16 +264,6 @@ def test_metadata_with_a_name_of_ours_keep_their_values_in_json_lines(tmp_path: 
     assert (read.domain, read.mentions[0].cluster) == (None, None)
     arbo.KnowledgeBase([arbo.Entity("E", "flu", metadata={"name": "x"})]).save(tmp_path / "kb.jsonl")
     assert arbo.read_knowledge_base(tmp_path / "kb.jsonl")["E"].metadata == {"name_": "x"}
-
-
-def test_the_page_on_reviews_restores_the_ids_of_a_csv(tmp_path: Path) -> None:
-    page = (Path(__file__).parent.parent / "docs/abstracts.md").read_text("utf-8")
-    pattern = page.split('.str.replace(r"')[1].split('"')[0]
-    ids = ["-d1:0-3", "=d1:0-3", "+d", "@d", "'d", "d1:0-3"]
-    write_csv(pa.table({"mention_id": ids}), tmp_path / "ids.csv")
-    read = pd.read_csv(tmp_path / "ids.csv")["mention_id"]
-    assert read.tolist() != ids
-    assert read.str.replace(pattern, "", regex=True).tolist() == ids
 
 
 @pytest.mark.parametrize("name", ["bioc", "bioc xml", "brat", "conll", "jsonl", "pubannotation"])

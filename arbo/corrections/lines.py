@@ -26,6 +26,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
+from arbo.corrections.sheets import is_sheet, records_of
 from arbo.data.objects import Convert, a_kind, fields, parse, spans, string, strings
 from arbo.errors import DataError, UsageError
 from arbo.formats.files import read_lines
@@ -92,7 +93,7 @@ class Correction:
 
 
 def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correction, ...]:
-    """Return the corrections in a file of JSON lines, or those that objects describe.
+    """Return the corrections in a file of JSON lines or a spreadsheet, or those that objects describe.
 
     Raise DataError, with the file and the line, for an object that is no correction, or if the file cannot be read; and
     UsageError for a single object instead of a list.
@@ -101,7 +102,8 @@ def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Corre
         raise UsageError("corrections must be a file or a list of objects; put a single object into a list")
     file = "corrections"
     if isinstance(source, (str, OsPathLike)):
-        file, source = fspath(source), read_lines(Path(source))
+        file, read = fspath(source), records_of if is_sheet(Path(source)) else read_lines
+        source = read(Path(source))
     else:
         source = enumerate(source, start=1)
     corrections = []

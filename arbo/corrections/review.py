@@ -38,6 +38,8 @@ from arbo.results.run import Floats, Ints, Link, Run
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "drop-all"]
 _AROUND = 60
 """Characters of context that are shown on either side of a mention."""
+NEAR = 1 / 3
+"""An entity is shown if its similarity is at least this share of the largest."""
 _NAMES = 3
 """Number of other names of an entity that are shown."""
 _UNKNOWN = 0.5
@@ -191,8 +193,10 @@ class Review:
         """Return the question about any mention."""
         text = self.run.text_of(link.mention.document_id) or ""
         before, after = text[: link.mention.start][-_AROUND:], text[link.mention.end :][:_AROUND]
-        near = (Choice.of(id_, (self.run.names_of(id_) or [""])[0], score, self.kb) for id_, score in link.candidates)
-        return Question(link, twins, doubt, before, after, tuple(near))
+        least = max((score for _, score in link.candidates), default=0.0) * NEAR
+        near = ((id_, score) for id_, score in link.candidates if least <= 0 or score >= least)
+        names = (Choice.of(id_, (self.run.names_of(id_) or [""])[0], score, self.kb) for id_, score in near)
+        return Question(link, twins, doubt, before, after, tuple(names))
 
     @cached_property
     def queue(self) -> Queue:

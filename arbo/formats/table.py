@@ -247,7 +247,7 @@ def batches(content: bytes, file: Path) -> Iterator[pa.RecordBatch]:
 def _delimited(
     file: Path, kind: Kind, names: tuple[str, ...], column: str | None = None, columns: Mapping[str, str] | None = None
 ) -> Iterable[Placed]:
-    lines = _cells(file, kind)
+    lines = cells_of(file, kind)
     if not lines:
         return
     header, has_names = _header(lines[0][1], file, names, column, columns)
@@ -296,7 +296,7 @@ def _header(
     return header, has_names
 
 
-def _content(file: Path, kind: Kind) -> tuple[str, str]:
+def _content(file: Path, kind: str) -> tuple[str, str]:
     """Return the text of a table, in which comments are blank lines, and its delimiter."""
     text = read_text(file)
     if comments := _COMMENTS.match(text):
@@ -307,7 +307,7 @@ def _content(file: Path, kind: Kind) -> tuple[str, str]:
     return text, max(_DELIMITERS[kind], key=text.lstrip("\n").partition("\n")[0].count)
 
 
-def _cells(file: Path, kind: Kind) -> list[tuple[int, list[str]]]:
+def cells_of(file: Path, kind: str) -> list[tuple[int, list[str]]]:
     """Return the cells of each row that is not blank, with the number of the row's first line."""
     text, delimiter = _content(file, kind)
     before = csv.field_size_limit(max(len(text), 1))

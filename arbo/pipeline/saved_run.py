@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from arbo import formats
 from arbo.corrections.lines import corrections_of
-from arbo.corrections.review import Choice, Review
+from arbo.corrections.review import NEAR, Choice, Review
 from arbo.data import Entity, KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.data.tables import mentions_in
@@ -284,7 +284,7 @@ def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
         query = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
         nearest = known.candidates([query], k=_SHOWN)
         both = list(zip(nearest.entities[0].tolist(), nearest.scores[0].tolist(), strict=True))
-        least = max(_LEAST, max((score for _, score in both), default=0.0) / 3)
+        least = max(_LEAST, max((score for _, score in both), default=0.0) * NEAR)
         near = ((known.kb.entities[row], score) for row, score in both if score >= least)
         return [Choice.of(one.id, one.name, score, kb) for one, score in near]
 

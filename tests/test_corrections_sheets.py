@@ -1,0 +1,108 @@
+"""A run as a spreadsheet that somebody fills in, and the corrections that it then holds."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from conftest import Run, Sample
+
+import arbo
+from arbo.corrections.lines import corrections_of
+from arbo.formats.xlsx import read_cells
+
+ANSWERS = {
+    "ok": {"entity": "E1"},
+    " nil ": {"entity": None},
+    "-": {"entity": None},
+    "not": {"not": "E1"},
+    "DROP": {"drop": True},
+    "new: The Marsh": {"new": "The Marsh"},
+    "114480": {"entity": "114480"},
+    "E2; E3": {"entity": ["E2", "E3"]},
+    "'-x": {"entity": "-x"},
+}
+
+
+def filled(file: Path, to: Path, answers: dict[str, str]) -> None:
+    """Write the answers about mentions into the last column, and the last rows first."""
+    if file.suffix == ".xlsx":
+        import openpyxl
+
+        book = openpyxl.load_workbook(file)
+        assert [cell.value for cell in book.active[1]][-1] == "reviewed"
+        for row in book.active.iter_rows(min_row=2):
+            if row[0].value in answers:
+                row[-1].value = answers[row[0].value]
+        book.save(to)
+        return
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    assert header[-1] == "reviewed"
+    with to.open("w", encoding="utf-8", newline="") as stream:  # as some office programs save it
+        csv.writer(stream, delimiter=";").writerows(
+            [header, *([*row[:-1], answers.get(row[0], "")] for row in reversed(rows))]
+        )
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_what_is_exported_filled_in_and_given_back_is_obeyed(
+    kind: str, sample: Sample, result: arbo.Result, run: Run, tmp_path: Path
+) -> None:
+    documents, kb = sample
+    arbo.Linker(kb).link(documents).save(tmp_path / "run")
+    kb.save(tmp_path / "kb.jsonl")
+    file, back = tmp_path / f"links.{kind}", tmp_path / f"reviewed.{kind}"
+    assert run("export", tmp_path / "run", "--to", kind, "--out", file).code == 0
+    links = [link for link in result.links if link.entity is not None]
+    answers = {links[0].mention.id: "ok", links[5].mention.id: "NIL", links[9].mention.id: kb.entities[3].id}
+    answers["D10:0-0"] = "ok"  # no such row
+    filled(file, back, answers)
+    outcome = run(
+        "add", tmp_path / "run", "--kb", tmp_path / "kb.jsonl", "--corrections", back, "--out", tmp_path / "new"
+    )
+    assert outcome.code == 0, outcome.err
+    after = arbo.Result.load(tmp_path / "new")
+    assert after.link_of(links[0].mention.id).entity == links[0].entity
+    assert after.link_of(links[5].mention.id).entity is None
+    assert after.link_of(links[9].mention.id).entity == kb.entities[3].id
+    assert [row["status"] for row in after.corrections] == ["obeyed"] * 3
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_each_answer_is_a_correction(kind: str, tmp_path: Path) -> None:
+    file, mark = tmp_path / f"sheet.{kind}", "\t" if kind == "tsv" else ","
+    header = ("Mention_ID", "document_id", "start", "end", "entity_id", "author", "reviewed")
+    rows = [("m", "d", "3", "9.0", "E1", "Ann", answer) for answer in [*ANSWERS, ""]]
+    file.write_text("\n".join(mark.join(row) for row in [header, *rows]))
+    lines = corrections_of(file)
+    wanted = [{"document": "d", "spans": [[3, 9]]} if "drop" in of else {"mention": "m"} for of in ANSWERS.values()]
+    assert [line.record for line in lines] == [
+        about | of | {"author": "Ann"} for about, of in zip(wanted, ANSWERS.values(), strict=True)
+    ]
+    assert [line.line for line in lines] == [*range(2, len(ANSWERS) + 2)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("mention_id,text\nm,x\n", "has no column reviewed; arbo export makes a table"),
+        ("mention_id,reviewed\nm,\nm,ok\n", "line 3, .m.: .ok. needs the columns of arbo export"),
+        ("mention_id,entity_id,reviewed\nm,,not\n", "line 2"),
+        ("", "no column mention_id"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "sheet.csv").write_text(content)
+    with pytest.raises(arbo.DataError, match=message):
+        corrections_of(tmp_path / "sheet.csv")
+
+
+def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path) -> None:
+    found = arbo.Linker().discover(["=1+1", "-2", "a\x0bb", "same", "same"])
+    found.export(tmp_path / "run.xlsx", "xlsx")
+    cells = read_cells(tmp_path / "run.xlsx")
+    place = cells[0][1].index("text")
+    assert [row[place] for _, row in cells[1:]] == ["=1+1", "-2", "a b", "same", "same"]
+    (tmp_path / "no.xlsx").write_text("mention_id,reviewed\n")
+    with pytest.raises(arbo.DataError, match="not a workbook"):
+        corrections_of(tmp_path / "no.xlsx")
