@@ -15,7 +15,7 @@ from arbo.edges.model import EdgeModel
 from arbo.linking import tables
 from arbo.linking.confidence import Confidence
 from arbo.linking.description import describe
-from clustering import Graph, forest, graph, partition
+from clustering import Graph, forest, partition
 from clustering.forest import no_entity_edges, surviving_edges
 
 TABLES = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table", "correction_table")
@@ -70,17 +70,14 @@ def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_graphs_are_made_in_slices(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_are_pruned_in_slices(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(size)
     near = rng.integers(-1, 50, (50, 3)), rng.random((50, 3)).astype(np.float32)
-    own = rng.integers(-1, 9, (50, 1)), rng.random((50, 1)).astype(np.float32)
+    graph = Graph.from_neighbors(near)
 
-    def made() -> list[list[Any]]:
-        one = Graph.from_neighbors(near, own, n_entities=9)
-        kept = surviving_edges(one, no_entity_edges(one).weight, 0.7, directed=False)
-        return [array.tolist() for array in (one.source, one.target, one.weight, *kept)]
+    def pruned() -> list[list[Any]]:
+        return [array.tolist() for array in surviving_edges(graph, no_entity_edges(graph).weight, 0.7, directed=False)]
 
-    expected = made()
-    monkeypatch.setattr(graph, "_ROWS", size)
+    expected = pruned()
     monkeypatch.setattr(forest, "_CHUNK", size)
-    assert made() == expected
+    assert pruned() == expected
