@@ -24,9 +24,10 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import compare, marked_document, span_inside, text_of
@@ -156,15 +157,11 @@ def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the documents of a file of XML as objects of JSON."""
     text = read_text(file, limited=True)
     check_entities(text, file)
-    parser: Any = XMLPullParser(["end"])
     try:
-        for begin in range(0, len(text), 2**16):
-            parser.feed(text[begin : begin + 2**16])
-            for _, element in parser.read_events():
-                if element.tag == "document":
-                    yield _record(element)
-                    element.clear()
-        parser.close()
+        for _, element in iterparse(StringIO(text)):
+            if element.tag == "document":
+                yield _record(element)
+                element.clear()
     except ParseError as error:
         raise DataError(f"not XML: {error.msg.partition(':')[0]}", file=str(file), line=error.position[0]) from None
     except RecursionError:

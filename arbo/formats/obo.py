@@ -117,14 +117,11 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete:
     if is_true(_value(term, "is_obsolete")):
         return Obsolete((_value(term, "id"), *others), _ids(term.get("replaced_by", ()), notes))
     term_id, name, namespace = (_value(term, tag) for tag in ("id", "name", "namespace"))
-    if not name:
-        notes["terms named by their id"] += 1
+    notes["terms named by their id"] += not name
     synonyms = [_quoted(value) for tag in _SYNONYM_TAGS for value in term.get(tag, ())]
-    if malformed := synonyms.count(None):
-        notes["malformed synonyms ignored"] += malformed
+    notes["malformed synonyms ignored"] += synonyms.count(None)
     definition = _quoted(term["def"][0]) if "def" in term else None
-    if "def" in term and definition is None:
-        notes["malformed definitions ignored"] += 1
+    notes["malformed definitions ignored"] += "def" in term and definition is None
     return Entity(
         id=term_id,
         name=name or term_id,

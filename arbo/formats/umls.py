@@ -88,8 +88,7 @@ def read_entities(
             line = atoms[0].line
             with records.record(names, line):
                 records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
-                if cui not in types_of:
-                    records.notes["concepts without a semantic type"] += 1
+                records.notes["concepts without a semantic type"] += cui not in types_of
     return KnowledgeBase(records)
 
 
