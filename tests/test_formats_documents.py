@@ -148,10 +148,10 @@ VALUES: list[tuple[str, str, str]] = [
 CONTEXT = {"passages": [{"offset": 0, "text": "Flu"}, {"offset": 2, "text": "x"}]}
 FAULTS: list[tuple[Any, ...]] = [
     *(("pubtator", "line", row, rf"'1': .*{words}") for row, words in (
-        (pubtator(0, 99, "Flu", "D", "D1"), "0 to 99 does not fulfil 0 <= start < end <= 44"),
-        (pubtator(3, 3, "", "D", "D1"), "3 to 3 does not fulfil"),
-        (pubtator("\u0660", 3, "Flu", "D", "D1"), "must be integers"),
-        (pubtator("-1", 3, "Flu", "D"), "-1 to 3 does not fulfil"),
+        (pubtator(0, 99, "Flu", "D", "D1"), "0 to 99 must lie inside the text: .* with 0 <= start < end <= 44"),
+        (pubtator(3, 3, "", "D", "D1"), "the span 3 to 3 must lie"),
+        (pubtator("\u0660", 3, "Flu", "D", "D1"), "integers"),
+        (pubtator("-1", 3, "Flu", "D"), "the span -1 to 3 must lie"),
         (pubtator(0, 3, "Cold", "D", "D1"), "the mention is 'Cold', but the text at 0 to 3 is 'Flu'; offsets count"),
         (pubtator(1, 4, "Flu", "D", "D1"), "the mention's text was found at 0 to 3; correct the offsets"),
         ("2\t0\t3\tFlu\tDisease\tD1", "line belongs to document '2'"),
@@ -167,10 +167,10 @@ FAULTS: list[tuple[Any, ...]] = [
         ("1|t|Flu\n1|a|again", r"'1': this id is already taken, with different content \(.*docs.txt, line 1\)"),
     )),
     *(("brat", "line", line, words) for line, words in (
-        ("T3\tX 0 99\tLeft", "'d:T3': the span 0 to 99 does not fulfil 0 <= start < end <= 27, the length"),
+        ("T3\tX 0 99\tLeft", "'d:T3': the span 0 to 99 must lie inside the text: .* <= 27, its number"),
         ("T3\tX 0 4;\tLeft", "not ''"),
         ("T3\tX 0\tLeft", "expected `start end` after the label"),
-        ("T3\tX 0 \u0664\tLeft", "must be integers"),
+        ("T3\tX 0 \u0664\tLeft", "integers"),
         ("T3\tX 0 4\tRight", "the text of the mention is 'Right', but the text at 0 to 4 is 'Left'; offsets count"),
         ("T3\t 0 4\tLeft", "no label"),
         ("T3\tX 0 4", "expected 3 tab-separated columns .*, not 2"),
@@ -180,7 +180,7 @@ FAULTS: list[tuple[Any, ...]] = [
         ("N1\tReference T1\ta", "'N1': expected `Reference T1 ONTOLOGY:ID`"),
     )),
     *(("gsc", "line", line, f"'11': .*{words}") for line, words in (
-        ("10\t99\trenal\tHP:1", "10 to 99 does not fulfil 0 <= start < end <= 22"),
+        ("10\t99\trenal\tHP:1", "10 to 99 must lie inside the text: .* < end <= 22"),
         ("10\t21\tRenal cysts\tHP:1", "'Renal cysts', but the text at 10 to 21 is .*; offsets count"),
         ("10\t21\trenal cysts", "this line has 3"),
         ("10\t21\trenal cysts\t ", "none of them empty"),
@@ -225,7 +225,7 @@ FAULTS: list[tuple[Any, ...]] = [
          "the text of the mention is 'Wilson', but the text at 0"),
         (bioc(annotations=[annotation(None, "Fu", (0, 1), (1, 1))]),
          "the text of the mention is 'Fu', but the text at 0"),
-        (bioc(annotations=[annotation(None, "", (3, 600))]), "a location of an annotation must have integers"),
+        (bioc(annotations=[annotation(None, "", (3, 600))]), "a location of an annotation must lie inside"),
         (bioc(infons=[]), "'infons' of a BioC document must be an object"),
     )),
     ("bioc", "document", json.dumps({**BIOC, "infons": {}, "passages": []}), "a location of an annotation must"),

@@ -193,21 +193,16 @@ def marked_mention(marked: Marked, id_: str, document_id: str, text: str) -> Men
 
 def span_between(start: str, end: str, text: str, *, of: str) -> Span:
     """Return the span between two offsets, given as strings; raise DataError if they are not offsets of the text."""
-    if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
-        raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=of)
-    span = int(start), int(end)
-    if not 0 <= span[0] < span[1] <= len(text):
-        problem = f"the span {start} to {end} does not fulfil 0 <= start < end <= {len(text)}, the length of the text"
-        raise DataError(problem, id=of)
-    return span
+    first, last = (int(one) if _INTEGER.fullmatch(one) else None for one in (start, end))
+    return span_inside(first, last, text, f"the span {start:.30} to {end:.30}", of=of)
 
 
 def span_inside(start: object, end: object, text: str, what: str, *, of: str | None = None) -> Span:
     """Return the span between two integers; raise DataError, which does not quote the text, if it is not inside it."""
     if type(start) is int and type(end) is int and 0 <= start < end <= len(text):
         return start, end
-    size = f"{len(text):,} Unicode code points"
-    raise DataError(f"{what} must have integers, and lie inside the text, which has {size}, counted from 0", id=of)
+    rule = f"integers with 0 <= start < end <= {len(text)}, its number of Unicode code points"
+    raise DataError(f"{what} must lie inside the text: {rule}", id=of)
 
 
 def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str], *, of: str) -> None:
