@@ -19,9 +19,9 @@ from arbo.corrections.edits import edit_spans
 from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.columns import cells_of, columns_named
+from arbo.data.corpus import Inputs
 from arbo.data.fingerprint import warnings_of
 from arbo.data.gold import Gold
-from arbo.data.inputs import Inputs
 from arbo.data.tables import is_list_of_names
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder

@@ -30,8 +30,8 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import CountVectorizer
 
 import arbo
+from arbo.data import mention_inputs
 from arbo.data.gold import RECALL_AT
-from arbo.data.inputs import mention_inputs
 
 ONE_AN_ENTITY = arbo.EncoderConfig(entity_view="whole", metric="dot")
 READS = {

@@ -31,8 +31,8 @@ from library.results import Figures, Row, Tables, collected_rows, record
 from sklearn.cluster import HDBSCAN
 
 import arbo
+from arbo.data import mention_inputs
 from arbo.data.corpus import Corpus
-from arbo.data.inputs import mention_inputs
 from arbo.encoders.encoder import Encoder
 from arbo.formats import read_documents
 from arbo.results.result import Result

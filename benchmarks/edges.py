@@ -64,10 +64,10 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import average_precision_score
 
 import arbo
+from arbo.data import mention_inputs
 from arbo.data.arrow import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
-from arbo.data.inputs import mention_inputs
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, Names
 from arbo.engine import Bools
 from arbo.training.edges import Compared

@@ -59,9 +59,9 @@ from library.union import union
 from scipy.special import logit
 
 import arbo
+from arbo.data import mention_inputs
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
-from arbo.data.inputs import mention_inputs
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.retrieval.reranking import best_first
 

@@ -28,8 +28,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 import arbo
+from arbo.data import MentionInput
 from arbo.data.documents import Document, Mention
-from arbo.data.inputs import MentionInput
 from arbo.retrieval.gpu import torch_scanner
 from clustering.knn import Neighbors, nearest
 from clustering.vectors import Vectors, offset_of

@@ -29,8 +29,8 @@ from library.timing import run_arbo
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import arbo
+from arbo.data import MentionInput
 from arbo.data.corpus import Corpus
-from arbo.data.inputs import MentionInput
 from clustering.vectors import Metric, Vectors
 
 CORPORA = ("NCBI disease", "BC5CDR disease")

@@ -30,7 +30,7 @@ from library.results import Figures, collected
 from library.timing import in_process, resident
 
 import arbo
-from arbo.data.inputs import mention_inputs
+from arbo.data import mention_inputs
 from arbo.encoders.dual import Texts
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower, pool

@@ -16,7 +16,7 @@ from builders import document
 from rerankers import Oracle
 
 import arbo
-from arbo.data.inputs import MentionInput
+from arbo.data import MentionInput
 from arbo.encoders.by_name import VectorEncoder
 from arbo.engine import Vectors
 from clustering import METHODS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import arbo
-from arbo.data.inputs import MentionInput
+from arbo.data import MentionInput
 from arbo.progress import quiet
 from arbo.retrieval.reranking import Candidates
 

@@ -16,10 +16,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score
 
 import arbo
+from arbo.data import mention_inputs
 from arbo.data.corpus import Corpus
 from arbo.data.fingerprint import learnt_from, warnings_of
 from arbo.data.gold import Gold
-from arbo.data.inputs import mention_inputs
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, mention_features, mention_pairs
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees

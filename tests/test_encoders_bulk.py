@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.data.inputs import MentionInput
+from arbo.data import MentionInput
 from arbo.encoders import ngrams
 from arbo.encoders.ngrams import Frequencies
 from arbo.encoders.string_table import Spans, StringTable, words_of

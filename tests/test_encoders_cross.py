@@ -12,7 +12,7 @@ from builders import dual_encoder, every_pair, passage
 from hypothesis import given, strategies as st
 
 import arbo
-from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.data import MentionInput, mention_inputs
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.templates import Speller
 from arbo.encoders.tower import Tower

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from model_folders import projected
 
 import arbo
-from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.data import MentionInput, mention_inputs
 from arbo.encoders.dual import _entity_field
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError

@@ -11,7 +11,7 @@ from builders import document, dual_encoder
 from scipy.sparse import issparse
 
 import arbo
-from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.data import MentionInput, mention_inputs
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import build_index
 from arbo.encoders.tower import Tower

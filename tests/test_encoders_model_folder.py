@@ -18,7 +18,7 @@ from model_folders import CONFIG, HF, MAKE, OWN, PROJECTED, TWO, apart, load, sh
 from safetensors.torch import load_file, save_file
 
 import arbo
-from arbo.data.inputs import mention_inputs
+from arbo.data import mention_inputs
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 

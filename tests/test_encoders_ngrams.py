@@ -5,7 +5,7 @@ import pytest
 from builders import document
 
 import arbo
-from arbo.data.inputs import MentionInput
+from arbo.data import MentionInput
 from arbo.encoders.string_table import Spans
 
 KB = arbo.KnowledgeBase(

@@ -9,8 +9,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import arbo
+from arbo.data import MentionInput
 from arbo.data.documents import text_of
-from arbo.data.inputs import MentionInput
 from arbo.encoders.dual import _mention_fields
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Speller, Template, TokenRow
 from arbo.encoders.tower import Tower

@@ -9,7 +9,7 @@ from builders import linker
 from conftest import Sample
 
 import arbo
-from arbo.data.inputs import mention_inputs
+from arbo.data import mention_inputs
 from clustering import METHODS, Method
 
 

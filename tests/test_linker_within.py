@@ -11,8 +11,8 @@ from conftest import Sample
 
 import arbo
 from arbo import Document, Entity, Linker, LinkerConfig, Mention
+from arbo.data import MentionInput
 from arbo.data.corpus import Corpus
-from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.by_name import VectorEncoder
 from arbo.progress import Announce, quiet

@@ -14,8 +14,8 @@ from hypothesis import given, strategies as st
 from rerankers import Oracle, indifferent, is_right, knows_gold, small
 
 import arbo
+from arbo.data import MentionInput, mention_inputs
 from arbo.data.gold import Gold
-from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.reranking import FunctionReranker, ScoreMemory, is_gold, margins, rerank, with_gold
 from arbo.retrieval.retrieval import PairScores

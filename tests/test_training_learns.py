@@ -11,7 +11,7 @@ import pytest
 from training_builders import QUICK, QUICK_CROSS, encoder, log_of, sample, torch, without_dropout
 
 import arbo
-from arbo.data.inputs import mention_inputs
+from arbo.data import mention_inputs
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent

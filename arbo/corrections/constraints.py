@@ -23,7 +23,7 @@ from arbo.corrections.agreement import NO_ENTITY, Agreement, Root, agree
 from arbo.corrections.lines import Correction
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import coded, codes_of
-from arbo.data.inputs import Inputs
+from arbo.data.corpus import Inputs
 from arbo.data.tables import names_in
 from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
 from arbo.text.phrases import shared_name

@@ -5,7 +5,7 @@ from math import log
 from typing import Any, Literal, get_args
 
 from arbo.data.arrow import numbers
-from arbo.data.inputs import Inputs
+from arbo.data.corpus import Inputs
 from arbo.data.tables import metadata_in
 from arbo.errors import UsageError, listed
 

@@ -26,7 +26,7 @@ from scipy.sparse import issparse
 from arbo.corrections.edits import uncorrected
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import json_strings, numbers, rows_among, strings
-from arbo.data.inputs import Inputs
+from arbo.data.corpus import Inputs
 from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import Tables, check_ids, metadata_in, names_in, numbered, rows_with, with_expansions
 from arbo.encoders.encoder import Encoder

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from arbo import engine
 from arbo.data import KnowledgeBase
-from arbo.data.inputs import Inputs
+from arbo.data.corpus import Inputs
 from arbo.encoders.encoder import Encoder
 from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Metric, Neighbors, Progress, Searchable, Vectors, Weights
 from arbo.progress import Announce
