@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -96,16 +95,12 @@ def doubts(run: Run) -> Floats:
         confidence = pc.fill_null(links["confidence"], _UNKNOWN).to_numpy()
         doubt[linked] = 1 - confidence[linked]
     elif linked.any():
-        shares = [_above(pc.fill_null(links[by], float("inf")).to_numpy()[linked]) for by in ("score", "margin")]
-        doubt[linked] = np.prod(shares, axis=0)
+        doubt[linked] = 1
+        for by in ("score", "margin"):
+            values = pc.fill_null(links[by], float("inf")).to_numpy()[linked]
+            _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+            doubt[linked] *= 1 - (np.cumsum(count) - count / 2)[place] / len(values)
     return doubt
-
-
-def _above(values: npt.NDArray[np.floating[Any]]) -> Floats:
-    """Return the share of the values that are above each; of those equal to it, half count."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    rank: Floats = (np.cumsum(count) - (count - 1) / 2)[place]  # as `scipy.stats.rankdata`, whose import takes a second
-    return 1 - (rank - 0.5) / len(values)
 
 
 class Choice(NamedTuple):
