@@ -90,7 +90,6 @@ def edit(
     differ in case, plural or punctuation. If an entity loses its preferred name, its first remaining alias becomes its
     name. An entity that loses all names is left out, and its mentions count as NIL.
     """
-    from arbo.corrections.new_entities import new_entities
     from arbo.kb.saving import ENDINGS
 
     reading, changes = how.of(READING, ReadingConfig()), dict[str, int]()
@@ -105,7 +104,7 @@ def edit(
         after = set(zip(*base.names(), strict=True))
         changes |= {"names_added": len(after - before), "names_moved": len(before - after)}
     if discovered:
-        added = new_entities(arbo.Result.load(discovered))
+        added = _named_entities(arbo.Result.load(discovered))
         if not added:
             wrong = f"corrections of {discovered} name no new entity"
             raise UsageError(f"{wrong}; write some with the key `new`, and link again")
@@ -118,6 +117,26 @@ def edit(
         changes["entities_left_out"] = len(base) - len(fewer)
         base = fewer
     _write(base, out, changes)
+
+
+def _named_entities(result: arbo.Result) -> list[arbo.Entity]:
+    """Return the discovered entities that people named in corrections, in the order of the run.
+
+    An entity has the id of its cluster, the name that people gave it, and the distinct names of its mentions as
+    aliases, but for pronouns and phrases like "the company"; its types are those of its mentions.
+    """
+    from arbo.text.phrases import refers_back
+
+    records = (row["record"] for row in result.corrections if row["status"] == "obeyed")
+    rows = {int(result.cluster_rows[result.row_of[record["mention"]]]) for record in records if "new" in record}
+    entities = []
+    for cluster in (result.clusters[row] for row in sorted(rows)):
+        names = dict.fromkeys(result.link_of(one.id).name for one in cluster.mentions)
+        aliases = tuple(name for name in names if name != cluster.name and not refers_back(name))
+        types = tuple(sorted({one.type for one in cluster.mentions if one.type is not None}))
+        domain = result.mention_table["domain"][result.row_of[cluster.mentions[0].id]].as_py()
+        entities.append(arbo.Entity(cluster.id, cluster.name, aliases, types=types, domain=domain))
+    return entities
 
 
 def _listed_names(kb: arbo.KnowledgeBase, words: Sequence[str]) -> list[str]:
