@@ -10,17 +10,15 @@ import pyarrow as pa
 import pytest
 
 import arbo
+from arbo.data import mention_inputs
 from arbo.linking.description import describe_giants
-from arbo.linking.tables import MentionNames
 from clustering import Graph, MergeTree, Partition, merge_tree, partition
 
 
 def described(names: list[str], clusters: Partition) -> list[dict[str, object]]:
-    n, cluster = len(names), clusters.labels[clusters.n_entities :]
-    ids, none = pa.array([f"m{i}" for i in range(n)]), pa.nulls(n, pa.string())
-    table = pa.table({"mention_id": ids, "text": pa.array(names, pa.string()), "expansion": none})
     cluster_ids = pa.array([f"c{label}" for label in range(len(clusters.labels))])
-    return describe_giants(MentionNames.of(table, np.arange(n)), clusters, (cluster_ids, cluster))
+    inputs = mention_inputs(arbo.Corpus.of(names), expand_abbreviations=False)
+    return describe_giants(inputs, clusters, (cluster_ids, clusters.labels[clusters.n_entities :]))
 
 
 def two_chains(joint: float, *, entity: bool = False) -> Graph:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, numbers, strings
@@ -242,6 +243,24 @@ class Inputs(OnDemand[MentionInput]):
         blank: Any = pc.indices_nonzero(pc.utf8_is_space(names_in(self.corpus.tables.mentions)).combine_chunks())
         return np.isin(self.rows, np.from_dlpack(blank))
 
+    @cached_property
+    def ids(self) -> pa.Array:
+        """The ids of all mentions of the corpus, in its order."""
+        return _whole(self.corpus.tables.mentions["mention_id"])
+
+    @cached_property
+    def _names(self) -> list[pa.Array]:
+        return [_whole(self.corpus.tables.mentions[name]) for name in ("expansion", "text")]
+
+    def ids_at(self, places: Ids) -> pa.Array:
+        """Return the ids of mentions; null for -1."""
+        return self.ids.take(numbers(self.rows[places], missing=places < 0))
+
+    def names_at(self, places: Ids) -> pa.Array:
+        """Return the names of mentions."""
+        rows = numbers(self.rows[places])
+        return pc.coalesce(*(names.take(rows) for names in self._names))
+
     def column(self, name: str) -> list[Any]:
         """Return a column of the table of mentions, see `arbo.data.tables`."""
         values: list[Any] = self.corpus.tables.mentions[name].take(numbers(self.rows)).to_pylist()
@@ -257,6 +276,10 @@ class Inputs(OnDemand[MentionInput]):
         places = (rows - tables.first[tables.home[rows]]).tolist()
         mentions = (document.mentions[place] for document, place in zip(documents, places, strict=True))
         return [*map(MentionInput, self.names[begin : begin + length], mentions, documents)]
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which would copy a single chunk
 
 
 def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool, kb: KnowledgeBase | None = None) -> Inputs:

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 from arbo.corrections.constraints import Constraints
 from arbo.corrections.lines import correction_table
 from arbo.data.arrow import codes_of, numbers
+from arbo.data.corpus import Inputs
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, MergeTree, Partition
 from arbo.linking.config import LinkerConfig
 from arbo.linking.tables import (
-    MentionNames,
     RunEntities,
     cluster_table,
     entity_table,
@@ -56,23 +56,22 @@ def describe(
     """
     documents = retrieval.inputs.corpus
     mentions = documents.tables.mentions
-    names = MentionNames.of(mentions, retrieval.inputs.rows)
     fingerprint = ThreadPoolExecutor(1).submit(lambda: documents.fingerprint)  # meanwhile, the tables are made
     gold, annotated = _gold(mentions, kb)
     rows = named_entities(retrieval, clusters)
     known = RunEntities.of(kb, corrections.several if corrections else (), gold.rows, rows)
     mentions = with_gold_entities(mentions, gold, annotated, known)
     named = {} if corrections is None else corrections.named(clusters)
-    cluster_rows, place = cluster_table(kb, known, names, clusters, named)
+    cluster_rows, place = cluster_table(kb, known, retrieval.inputs, clusters, named)
     cluster_ids = cluster_rows["cluster_id"].chunk(0), place
-    giants = describe_giants(names, clusters, cluster_ids)
+    giants = describe_giants(retrieval.inputs, clusters, cluster_ids)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
     counts: dict[str, Any] = {}
     followed = None
     if corrections is not None:
         followed = corrections.corrected, corrections.follows(clusters)
         counts = {"corrections": corrections.counts(followed[1])}
-    links = links_of(names, known, retrieval, clusters, cluster_ids, config.confidence, followed)
+    links = links_of(known, retrieval, clusters, cluster_ids, config.confidence, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -130,9 +129,7 @@ def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
     )
 
 
-def describe_giants(
-    names: MentionNames, clusters: Partition, cluster_ids: tuple[pa.Array, Ids]
-) -> list[dict[str, Any]]:
+def describe_giants(mentions: Inputs, clusters: Partition, cluster_ids: tuple[pa.Array, Ids]) -> list[dict[str, Any]]:
     """Return the giants of a partition, ready for JSON, the largest first; for ``cluster_ids`` see `links_of`.
 
     A mention threshold just below ``splits_below`` (under average linkage, a NIL threshold) leaves no part a giant.
@@ -140,7 +137,7 @@ def describe_giants(
     label, n = clusters.labels[clusters.n_entities :], len(clusters.entity)
     size, (ids, place) = np.bincount(label), cluster_ids
     large = np.flatnonzero((clusters.entity < 0) & (size > _fewest(n))[label])
-    name = codes_of(name.casefold() for name in names.names_of(large).to_pylist())
+    name = codes_of(name.casefold() for name in mentions.names_at(large).to_pylist())
     giants = _giants(label[large], name, n)
     if not giants:
         return []

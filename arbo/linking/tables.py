@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, starts, strings
+from arbo.data.corpus import Inputs
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Ids, Partition, Weights
@@ -68,35 +69,6 @@ class RunEntities(NamedTuple):
         return self.columns[name].take(numbers(self.place[rows], missing=rows < 0))
 
 
-class MentionNames(NamedTuple):
-    """The ids and compared names of mentions that are numbered in the order of the search."""
-
-    ids: pa.Array
-    text: pa.Array
-    expansion: pa.Array
-    order: Ids
-    """(mentions,) their rows in these columns."""
-
-    @classmethod
-    def of(cls, mentions: pa.Table, order: Ids) -> Self:
-        """Take them from the table of mentions."""
-        ids, text, expansion = (_whole(mentions[name]) for name in ("mention_id", "text", "expansion"))
-        return cls(ids, text, expansion, order)
-
-    def ids_of(self, mentions: Ids) -> pa.Array:
-        """Return the ids of mentions; null for -1."""
-        return self.ids.take(numbers(self.order[mentions], missing=mentions < 0))
-
-    def names_of(self, mentions: Ids) -> pa.Array:
-        """Return the compared names of mentions."""
-        rows = numbers(self.order[mentions])
-        return pc.coalesce(self.expansion.take(rows), self.text.take(rows))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which would copy a single chunk
-
-
 def slices(n: int) -> Iterator[slice]:
     """Divide rows into slices, so that what is made of a slice is never as long as a table; at least one."""
     return (slice(begin, min(begin + _SLICE, n)) for begin in range(0, max(1, n), _SLICE))
@@ -135,7 +107,7 @@ def entity_table(known: RunEntities, rows: Ids) -> pa.Table:
 def cluster_table(
     kb: KnowledgeBase | None,
     known: RunEntities,
-    mentions: MentionNames,
+    mentions: Inputs,
     clusters: Partition,
     named: Mapping[int, tuple[int, str]],
 ) -> tuple[pa.Table, Ids]:
@@ -144,7 +116,7 @@ def cluster_table(
     ``named`` maps the label of each cluster that people named to the mention that gives the cluster its id, and to its
     name.
     """
-    n_entities, order = clusters.n_entities, mentions.order
+    n_entities, order = clusters.n_entities, mentions.rows
     label_of = clusters.labels[n_entities:]
     size = np.bincount(label_of)
     label = np.flatnonzero(size)
@@ -201,12 +173,12 @@ def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
     return strings([name_of[mention_id] for mention_id in first])
 
 
-def _usual_names(mentions: MentionNames, place: Ids, begin: int, end: int) -> pa.Array:
+def _usual_names(mentions: Inputs, place: Ids, begin: int, end: int) -> pa.Array:
     """Return the most frequent name in each of the clusters ``begin .. end - 1``; ties go to the first name."""
     size, row_of = np.bincount(place, minlength=end), np.empty(end, np.int64)
     row_of[place] = np.arange(len(place))  # that of a cluster of one mention
     rows = np.flatnonzero((place >= begin) & (size[place] > 1))
-    parts = [mentions.names_of(rows[some]).dictionary_encode() for some in slices(len(rows))]
+    parts = [mentions.names_at(rows[some]).dictionary_encode() for some in slices(len(rows))]
     coded = pa.chunked_array(parts).unify_dictionaries().chunks
     code = np.concatenate([np.from_dlpack(part.indices) for part in coded])  # `to_numpy` imports pandas
     n_names = max(1, len(coded[0].dictionary))
@@ -214,7 +186,7 @@ def _usual_names(mentions: MentionNames, place: Ids, begin: int, end: int) -> pa
     order = np.lexsort((row, -count, pair // n_names))
     cluster, first = np.unique(pair[order] // n_names, return_index=True)
     row_of[cluster] = rows[row[order[first]]]
-    return mentions.names_of(row_of[begin:])
+    return mentions.names_at(row_of[begin:])
 
 
 Column: TypeAlias = Callable[[Ids], pa.Array]
@@ -270,7 +242,6 @@ class Links:
 
 
 def links_of(
-    names: MentionNames,
     known: RunEntities,
     retrieval: Retrieval,
     clusters: Partition,
@@ -283,14 +254,15 @@ def links_of(
     ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. ``followed`` says
     which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both.
     """
-    mention = np.empty(len(names.order), np.int32)
-    mention[names.order] = np.arange(len(mention), dtype=np.int32)
+    names = retrieval.inputs
+    mention = np.empty(len(names), np.int32)
+    mention[names.rows] = np.arange(len(mention), dtype=np.int32)
 
     def node_ids(nodes: Ids) -> pa.Array:
         """Return the ids of nodes of the graph, which are entities, then mentions; null for -1."""
         is_mention = nodes >= clusters.n_entities
         entities = known.column("id", np.where(is_mention, -1, nodes))
-        return pc.coalesce(entities, names.ids_of(np.where(is_mention, nodes - clusters.n_entities, -1)))
+        return pc.coalesce(entities, names.ids_at(np.where(is_mention, nodes - clusters.n_entities, -1)))
 
     scored = np.where(clusters.entity < retrieval.n_entities, clusters.entity, np.int32(-1))  # not several together
     score, probability = _scores(retrieval, scored, mention, confidence)
@@ -303,7 +275,7 @@ def links_of(
     if followed is not None:
         corrected, follows = followed
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
-        columns["follows"] = lambda mentions: names.ids_of(follows[mentions])
+        columns["follows"] = lambda mentions: names.ids_at(follows[mentions])
     order = [*SCHEMA["links"]].index
     return Links(names.ids, mention, {name: columns[name] for name in sorted(columns, key=order)})
 
