@@ -10,7 +10,6 @@ form with a bracket between its words is a list: neither is a definition.
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from arbo.text.checks import Span
@@ -70,28 +69,22 @@ def expander(text: str) -> Callable[[str], str]:
     add_other_number(long_of)
     if not long_of:
         return str
-    forms = tuple(sorted(long_of, key=len, reverse=True))
+    forms = sorted(long_of, key=len, reverse=True)
 
     def write_out(name: str) -> str:
         if name in long_of:
             return long_of[name]
         if not any(form in name for form in forms):
             return name
-        word, bracketed = _patterns(forms)
-        name = bracketed.sub(lambda match: "" if match.start() else match[0], name)
+        any_form = "|".join(map(re.escape, forms))
+        word, bracketed = rf"(?<!\w)(?:{any_form})(?!\w)", rf"(?<!\s)\s*[(\[](?:{any_form})[)\]]"
+        name = re.sub(bracketed, lambda match: "" if match.start() else match[0], name)
         folded = " ".join(name.split()).casefold()
-        short_forms = set(word.findall(name))
+        short_forms = set(re.findall(word, name))
         written = {short: short if long_of[short].casefold() in folded else long_of[short] for short in short_forms}
-        return word.sub(lambda match: written[match[0]], name)
+        return re.sub(word, lambda match: written[match[0]], name)
 
     return write_out
-
-
-@lru_cache(16)
-def _patterns(forms: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Compile the patterns of short forms as words, and in brackets, for the few names that contain any."""
-    any_form = "|".join(map(re.escape, forms))
-    return re.compile(rf"(?<!\w)(?:{any_form})(?!\w)"), re.compile(rf"(?<!\s)\s*[(\[](?:{any_form})[)\]]")
 
 
 def singular_form(form: str) -> str:
