@@ -151,28 +151,22 @@ class Speller:
         """Convert inputs to rows of tokens; an input holds the texts of the template's fields, in their order."""
         return [self.row(tokens) for tokens in self.spell(inputs)]
 
-    def spell(self, inputs: Sequence[Sequence[str]]) -> list[FieldTokens]:
-        """Tokenise the fields of inputs, as much of each as fits into a row."""
+    def spell(self, inputs: Sequence[Sequence[str]], reach: int = _CHARACTERS_A_TOKEN) -> list[FieldTokens]:
+        """Tokenise the fields of inputs, as much of each as fits into a row; ``reach`` is in characters per token."""
         names, focus = self.template.fields, self.template.focus
-        spellings: dict[int, FieldTokens] = {}
-        waiting, reach = list(range(len(inputs))), _CHARACTERS_A_TOKEN * self.room
-        while waiting:
-            texts = [dict(zip(names, inputs[i], strict=True)) for i in waiting]
-            parts = [_near(fields, focus, reach) for fields in texts]
-            flat = [text for fields in parts for text in fields.values()]
-            encodings = self.tokenizer.encode_batch_fast(flat, add_special_tokens=False)
-            spelt = (self._unmarked(encoding.ids) for encoding in encodings)
-            too_short: list[int] = []
-            for i, whole, part in zip(waiting, texts, parts, strict=True):
-                tokens = {name: next(spelt) for name in names}
-                lengths = {n: len(tokens[n]) if len(part[n]) == len(whole[n]) else self.room for n in names}
-                shares = _share(lengths, focus, self.room)
-                if any(shares[name] > len(tokens[name]) for name in names):
-                    too_short.append(i)
-                else:
-                    spellings[i] = _cut(tokens, shares)
-            waiting, reach = too_short, 4 * reach
-        return [spellings[i] for i in range(len(inputs))]
+        texts = [dict(zip(names, fields, strict=True)) for fields in inputs]
+        parts = [_near(fields, focus, reach * self.room) for fields in texts]
+        flat = [text for fields in parts for text in fields.values()]
+        encodings = self.tokenizer.encode_batch_fast(flat, add_special_tokens=False)
+        spelt = (self._unmarked(encoding.ids) for encoding in encodings)
+        spellings = []
+        for fields, whole, part in zip(inputs, texts, parts, strict=True):
+            tokens = {name: next(spelt) for name in names}
+            lengths = {n: len(tokens[n]) if len(part[n]) == len(whole[n]) else self.room for n in names}
+            shares = _share(lengths, focus, self.room)
+            is_short = any(shares[name] > len(tokens[name]) for name in names)
+            spellings.append(self.spell([fields], 4 * reach)[0] if is_short else _cut(tokens, shares))
+        return spellings
 
     def row(self, tokens: FieldTokens, room: int | None = None) -> TokenRow:
         """Make a row from the result of `spell`, with at most ``room`` tokens for the fields."""
