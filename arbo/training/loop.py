@@ -32,19 +32,6 @@ Model = TypeVar("Model", bound=TowerModel)
 Batch = TypeVar("Batch", bound=Sized)
 
 
-class Weights(torch.nn.Module):
-    """The model as accelerate expects it: a module with weights and one forward pass."""
-
-    def __init__(self, parts: torch.nn.Module, read: Callable[..., Tensor]) -> None:
-        super().__init__()
-        self.parts = parts
-        self.read = read
-
-    def forward(self, *given: Any) -> Tensor:
-        """Encode a part of a batch; see `Trainer.reading`."""
-        return self.read(*given)
-
-
 @dataclass(eq=False)
 class Trainer(ABC, Generic[Model, Batch]):
     """Base class of trainers; subclasses define batches and losses."""
@@ -70,8 +57,9 @@ class Trainer(ABC, Generic[Model, Batch]):
         self.model = self.model.copy()
         module = self.module.float()
         parameters = [weight for weight in module.parameters() if weight.requires_grad]
-        weights = Weights(module, self.reading())
-        self.prepared, self.optimizer = self.accelerator.prepare(weights, _optimizer(parameters, self.config))
+        read = self.reading()
+        module.forward = lambda *given: read(*given)  # accelerate would bind a method to the module
+        self.prepared, self.optimizer = self.accelerator.prepare(module, _optimizer(parameters, self.config))
         if saved:
             optimizer = self.optimizer.optimizer
             optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
@@ -80,7 +68,7 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     @abstractmethod
     def reading(self) -> Callable[..., Tensor]:
-        """Collect the texts of the training data, and return the function that `Weights` calls for one forward pass."""
+        """Collect the texts of the training data, and return the function that is one forward pass."""
 
     @abstractmethod
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
