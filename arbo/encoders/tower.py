@@ -82,7 +82,9 @@ class Tower:
         import torch
 
         model, tokenizer, projection = pretrained.load_pretrained(folder, precision=precision)
-        place = device or _best_device()
+        place = device or (
+            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        )
         try:
             model = model.to(torch.device(place))
         except (AssertionError, RuntimeError) as error:
@@ -248,7 +250,9 @@ class Tower:
                     if pooling is None:
                         vectors = torch.cat([row[:m] for row, m in zip(vectors, lengths[batch], strict=True)])
             except RuntimeError as error:
-                if not _is_out_of_memory(error):
+                # Errors of CUDA, its libraries, Metal, and the CPU on Linux and Windows.
+                signs = ("out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
+                if not (isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in signs)):
                     raise
                 if n == 1:
                     advice = "choose a smaller max_length, or another device"
@@ -288,22 +292,6 @@ def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether an error of CUDA, its libraries, Metal, or the CPU on Linux and Windows means out of memory."""
-    import torch
-
-    signs = ("out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
-    return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in signs)
-
-
-def _best_device() -> str:
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None) -> str:
