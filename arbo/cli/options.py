@@ -1,6 +1,5 @@
 """The options that several verbs share."""
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -11,13 +10,6 @@ from arbo.formats import DocumentFormat, KnowledgeBaseFormat
 
 option = partial(typer.Option, case_sensitive=False)
 """Makes an option; the case of choices is ignored."""
-
-
-def whole(word: object) -> int:
-    """Read a number of plain digits, not `1_1`, which Python takes for 11."""
-    if re.fullmatch(r"[0-9]{1,9}", str(word)):
-        return int(str(word))
-    raise typer.BadParameter(f"{word!r} is not a whole number in digits.")
 
 
 def _formats(choices: Any) -> str:
@@ -85,7 +77,7 @@ Author = Annotated[str | None, option(help="Your name, to write into each correc
 
 Out = Annotated[Path, option(metavar="RUN", help="Run folder to write; replaces an earlier run.")]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
-Limit = Annotated[int | None, option("--limit", metavar="N", parser=whole, help=_LIMIT)]
+Limit = Annotated[int | None, option("--limit", metavar="N", min=0, help=_LIMIT)]
 
 _DEV = "Annotated documents that select the best model. [default: the last]"
 Dev = Annotated[Path | None, option(metavar="DOCS", help=_DEV)]

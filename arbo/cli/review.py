@@ -51,7 +51,7 @@ _LETTERS = 200
 
 def review(
     run: options.Run,
-    limit: Annotated[int, Option(metavar="N", parser=options.whole, help="Number of decisions to ask for.")] = 50,
+    limit: Annotated[int, Option(metavar="N", min=0, help="Number of decisions to ask for.")] = 50,
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,

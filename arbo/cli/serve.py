@@ -20,7 +20,7 @@ from arbo.errors import MissingDependency, UsageError
 from arbo.files import real
 
 _HOST = "Address to listen at; `0.0.0.0` lets other computers in, without a password."
-Port = Annotated[int, Option(metavar="N", parser=options.whole, help="Port to listen at; 0 for any free one.")]
+Port = Annotated[int, Option(metavar="N", min=0, max=65_535, help="Port to listen at; 0 for any free one.")]
 
 
 def serve(
@@ -70,9 +70,8 @@ def _listening_at(host: str, port: int) -> socket.socket:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or answers wait 40 ms for the client's ACK
         return listening
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", error)
-        raise UsageError(f"cannot listen at {host}, port {port}: {why}; choose another --port") from None
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from None
 
 
 _BEFORE = "Show what changed since this run. [default: the run of which RUN was made; with --out, none]"
