@@ -270,13 +270,11 @@ def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
     """Find the heir of each earlier cluster: by id, else the one that has all its mentions, and of no other cluster."""
-    row_before, row_after = (
-        {cluster["cluster_id"]: row for row, cluster in enumerate(some)} for some in (before, after)
-    )
-    heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}
-    is_new = [cluster["cluster_id"] not in row_before for cluster in after]
+    row_after = {cluster["cluster_id"]: row for row, cluster in enumerate(after)}
+    heir = {row: row_after[one["cluster_id"]] for row, one in enumerate(before) if one["cluster_id"] in row_after}
+    taken = {*heir.values()}
     for old, news in targets.items():
-        if old not in heir and len(news) == 1 and sources[news[0]] == [old] and is_new[news[0]]:
+        if old not in heir and len(news) == 1 and sources[news[0]] == [old] and news[0] not in taken:
             heir[old] = news[0]
     return heir
 
