@@ -240,10 +240,7 @@ class Run:
 
 def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
     """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
-    was, now = (run.mention_table["mention_id"] for run in (a, b))
-    if now.slice(0, len(was)).equals(was):  # none was removed
-        return np.append(np.arange(len(was)), np.full(len(now) - len(was), -1))
-    return np.asarray(pc.index_in(now, was.combine_chunks()).fill_null(-1).to_numpy(), np.int64)
+    return rows_among(b.mention_table["mention_id"], a.mention_table["mention_id"])
 
 
 def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> "Table":
