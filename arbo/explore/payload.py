@@ -58,6 +58,7 @@ class Payload:
         run, manifest = self.run, self.run.manifest
         nil, kb = run.link_table["entity_id"].null_count, manifest["knowledge_base"]
         size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
+        (entries,) = evaluate(run).report("run").systems.values()
         return {
             "mentions": run.link_table.num_rows,
             "documents": len(run.document_table),
@@ -71,7 +72,7 @@ class Payload:
             "choices": run.choices,
             "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
             "offset": manifest["offset"],
-            "scores": _scores(run),
+            "scores": {name: entry.as_dict() for name, entry in entries.items()},
             "histogram": _histogram(run),
             "sizes": np.column_stack([size, count]).tolist(),
             "name": self.name,
@@ -271,14 +272,6 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     aliases = table["aliases"].take(place.slice(0, known.n_linked)).to_pylist()
     columns.numbers("aliases.all", [len(names or ()) for names in aliases])
     columns.strings("alias", strings([name for names in aliases for name in (names or ())[:_ALIASES]]))
-
-
-def _scores(run: Run) -> dict[str, Any]:
-    """Return the headline figures by name, with their intervals."""
-    if all(gold is None for gold in run.gold_labels):
-        return {}
-    (entries,) = evaluate(run).report("run").systems.values()
-    return {name: entry.as_dict() for name, entry in entries.items()}
 
 
 def _histogram(run: Run) -> dict[str, list[Any]]:
