@@ -120,16 +120,15 @@ class Service:
         }
 
     def nearest(self, names: Sequence[str], k: int) -> list[list[tuple[int, float]]]:
-        """Return the rows and scores of the ``k`` entities nearest to each name, of all domains and types."""
+        """Return the rows and scores of the ``k`` entities nearest to each name, of all domains and types.
+
+        Nothing is near a blank name.
+        """
         for name in names:
             check_text(name, "a name")
-        spelled = [name for name in names if name.strip()]
-        if not spelled:
-            return [[] for _ in names]
-        near = self.undivided.candidates(spelled, k)
+        near = self.undivided.candidates(names, k)
         both = zip(near.entities.tolist(), near.scores.tolist(), strict=True)
-        lists = ([one for one in zip(*of_name, strict=True) if one[0] >= 0] for of_name in both)
-        return [next(lists) if name.strip() else [] for name in names]
+        return [[one for one in zip(*of_name, strict=True) if one[0] >= 0] for of_name in both]
 
     def _documents(self, body: Text | list[Text]) -> list[tuple[Document, bool]]:
         """Return the document of each text, and whether its mentions are known."""
