@@ -152,9 +152,9 @@ class Service:
         end = monotonic() + self.limits.seconds
         marked: list[Document] = []
         for document, is_marked in documents:
-            self._check_time(end)
             marked += [document] if is_marked else find_mentions(self.finder, [document], self.kb)
-        self._check_time(end)
+            if monotonic() > end:
+                raise Refused(f"the texts take more than {self.limits.seconds} seconds; send fewer at a time")
         self.limits.check("mentions", sum(len(document.mentions) for document in marked), "mentions")
         for one in marked:
             if one.mentions and one.domain not in self._domains:
@@ -163,10 +163,6 @@ class Service:
         result = linker.link(marked)
         links = iter(result.links)
         return result, [[next(links) for _ in one.mentions] for one in marked]
-
-    def _check_time(self, end: float) -> None:
-        if monotonic() > end:
-            raise Refused(f"the texts take more than {self.limits.seconds} seconds; send fewer at a time")
 
 
 def _linked(link: Link, names: Mapping[str, str], most: int) -> Answer:
