@@ -2,18 +2,16 @@
 
 import os
 import re
-import shutil
 import stat
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
-from conftest import Sample
+from builders import linking
+from conftest import Run, Sample
 
 import arbo
-from arbo.data.corpus import Corpus
 from arbo.files import check_hashes, sha256_of
 from arbo.formats.brat import read_documents as read_brat, write_brat
 from arbo.scale import work
@@ -112,21 +110,19 @@ def test_an_id_that_is_too_long_for_a_file_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o027])
-def test_files_have_the_modes_of_the_umask(tmp_path: Path, sample: Sample, umask: int) -> None:
-    documents, kb = sample
-    Corpus(list(documents)[:3]).to_jsonl(tmp_path / "docs.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    command = ["link", "docs.jsonl", "--kb", "kb.jsonl", "--out", "run", "--set", "work=work"]
-    started = f"umask {umask:o}; exec {sys.executable} -m arbo {' '.join(command)}"
-    subprocess.run(["sh", "-c", started], cwd=tmp_path, check=True, capture_output=True)
+def test_files_have_the_modes_of_the_umask(tmp_path: Path, files: Path, run: Run, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        work = ["--set", f"work={tmp_path / 'work'}"]
+        assert run("link", *linking(files, "test.jsonl"), "--out", tmp_path / "run", *work).code == 0
+    finally:
+        os.umask(before)
     made = [path for name in ("run", "work") for path in (tmp_path / name, *(tmp_path / name).rglob("*"))]
-    made = [path for path in made if path.exists()]
-    assert len(made) > 5
+    assert len(made) > 10
     for path in made:
         mode = stat.S_IMODE(path.stat().st_mode)
         assert mode & umask == 0, path
         assert mode == (0o777 if path.is_dir() else 0o666) & ~umask, path
-    shutil.rmtree(tmp_path / "run")
 
 
 def test_each_test_that_the_threat_model_names_exists() -> None:
