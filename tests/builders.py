@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -112,6 +113,19 @@ def dual_encoder(
 ) -> arbo.DualEncoder:
     """Make an encoder that has one tower for mentions and entities; changes are to its configuration."""
     return arbo.DualEncoder(tower, tower, replace(config, **changes), cache)
+
+
+@contextmanager
+def batches(tower: Tower) -> Iterator[list[tuple[int, int]]]:
+    """Watch the (texts, tokens) of the batches that go through a model."""
+    shapes: list[tuple[int, int]] = []
+    hook = tower.model.register_forward_pre_hook(
+        lambda _, __, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    try:
+        yield shapes
+    finally:
+        hook.remove()
 
 
 def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -141,24 +140,6 @@ def bert(bert_folder: Path) -> Tower:
 def roberta(roberta_folder: Path) -> Tower:
     """Load the tiny RoBERTa."""
     return _tower(roberta_folder)
-
-
-@pytest.fixture(scope="session")
-def batches() -> Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]:
-    """Watch the (texts, tokens) of the batches that go through a model."""
-
-    @contextmanager
-    def watch(tower: Tower) -> Iterator[list[tuple[int, int]]]:
-        shapes: list[tuple[int, int]] = []
-        hook = tower.model.register_forward_pre_hook(
-            lambda _, __, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
-        )
-        try:
-            yield shapes
-        finally:
-            hook.remove()
-
-    return watch
 
 
 class Outcome(NamedTuple):

@@ -1,14 +1,12 @@
 """The cross-encoder: what it reads of a pair, how it scores, and its folder."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from builders import dual_encoder, every_pair, passage
+from builders import batches, dual_encoder, every_pair, passage
 from hypothesis import given, strategies as st
 
 import arbo
@@ -18,8 +16,6 @@ from arbo.encoders.templates import Speller
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.training.presets import RERANKING_PRESETS
-
-Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
 CONFIG = CrossEncoderConfig(max_length=60)
 KB = arbo.KnowledgeBase(
@@ -117,7 +113,7 @@ def test_scores_depend_neither_on_slices_nor_on_company(bert: Tower, monkeypatch
     assert own.score(given_, KB, mention[4:5], entity[4:5]) == pytest.approx(scores[4:5], abs=1e-5)
 
 
-def test_each_distinct_pair_is_read_once(bert: Tower, batches: Batches) -> None:
+def test_each_distinct_pair_is_read_once(bert: Tower) -> None:
     own = encoder(bert)
     kb = arbo.KnowledgeBase([*KB, arbo.Entity("E3", "fever"), arbo.Entity("E4", "never asked for")])
     given_ = [*mentions("the fever of", "fever"), *mentions("the fever of", "fever")]

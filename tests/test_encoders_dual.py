@@ -1,7 +1,5 @@
 """The transformer encoder: what it reads of mentions and entities, and linking with it from end to end."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +16,6 @@ from arbo.data import MentionInput, mention_inputs
 from arbo.encoders.dual import _entity_field
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
-
-Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
 CONTEXT = arbo.EncoderConfig.in_context(max_length=40)
 

@@ -4,23 +4,19 @@ import errno
 import os
 import pickle
 import signal
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import Bomb, dual_encoder, killed
+from builders import Bomb, batches, dual_encoder, killed
 
 import arbo
 from arbo.encoders import dual
 from arbo.encoders.dual import EmbeddingStore, key_of
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
-
-Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
 CONFIG = arbo.EncoderConfig(max_length=32)
 NAMES = [
@@ -81,7 +77,7 @@ def test_keys_tell_fields_apart() -> None:
     assert len({key_of(texts) for texts in fields}) == len(fields)
 
 
-def test_a_killed_run_goes_on_to_the_same_vectors(tmp_path: Path, bert: Tower, batches: Batches) -> None:
+def test_a_killed_run_goes_on_to_the_same_vectors(tmp_path: Path, bert: Tower) -> None:
     def die_third(source: Path, target: Path) -> None:
         moved.append(target)
         if len(moved) == 3:
@@ -105,9 +101,7 @@ def test_a_killed_run_goes_on_to_the_same_vectors(tmp_path: Path, bert: Tower, b
     assert [file.name for file in files(tmp_path / "killed")] == [file.name for file in files(tmp_path / "whole")]
 
 
-def test_damaged_files_are_made_again(
-    tmp_path: Path, bert: Tower, batches: Batches, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_files_are_made_again(tmp_path: Path, bert: Tower, caplog: pytest.LogCaptureFixture) -> None:
     whole = embed(bert, tmp_path)
     victim = files(tmp_path)[1]
     victim.write_bytes(pickle.dumps(Bomb(tmp_path / "trap")))
@@ -121,7 +115,7 @@ def test_damaged_files_are_made_again(
 
 @pytest.mark.parametrize(("step", "code"), [("fsync", errno.ENOSPC), ("replace", errno.EROFS)])
 def test_a_full_or_read_only_disk(
-    tmp_path: Path, bert: Tower, batches: Batches, monkeypatch: pytest.MonkeyPatch, step: str, code: int
+    tmp_path: Path, bert: Tower, monkeypatch: pytest.MonkeyPatch, step: str, code: int
 ) -> None:
     calls: list[object] = []
     works = getattr(os, step)
@@ -151,7 +145,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, bert: Tower) -> None:
         embed(bert, tmp_path / "file")
 
 
-def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower, batches: Batches) -> None:
+def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower) -> None:
     embed(bert, tmp_path)
     changed = arbo.KnowledgeBase([
         arbo.Entity("new", "cancer syndrome", aliases=("a new name",)),
@@ -169,9 +163,7 @@ VECTORS_CHANGE += [{"entity": "[CLS] {types} {name} [SEP]"}]
 
 
 @pytest.mark.parametrize("changes", [*VECTORS_CHANGE, *NO_VECTOR_CHANGES])
-def test_settings_that_change_a_vector_find_nothing(
-    tmp_path: Path, bert: Tower, batches: Batches, changes: dict[str, Any]
-) -> None:
+def test_settings_that_change_a_vector_find_nothing(tmp_path: Path, bert: Tower, changes: dict[str, Any]) -> None:
     embed(bert, tmp_path)
     with batches(bert) as seen:
         vectors = embed(bert, tmp_path, **changes)
@@ -179,7 +171,7 @@ def test_settings_that_change_a_vector_find_nothing(
     assert vectors.tobytes() == embed(bert, None, **changes).tobytes()
 
 
-def test_other_weights_find_nothing(tmp_path: Path, bert_folder: Path, bert: Tower, batches: Batches) -> None:
+def test_other_weights_find_nothing(tmp_path: Path, bert_folder: Path, bert: Tower) -> None:
     embed(bert, tmp_path)
     for precision, n in (("bfloat16", len(NAMES)), ("float32", 0)):
         tower = Tower.load(bert_folder, precision=precision, device="cpu")

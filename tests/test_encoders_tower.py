@@ -1,7 +1,5 @@
 """The tower: vectors do not depend on how texts are batched, pooled vectors are what their definition says."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +13,6 @@ from arbo.encoders.encoder_config import Pooling
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import ArboError, DataError
-
-Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
 POOLINGS = (*get_args(Pooling), None)  # None for the vectors of all tokens
 

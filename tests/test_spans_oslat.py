@@ -1,8 +1,6 @@
 """OSLAT: what its attention computes, where tokens stand in texts, what becomes a span, and how it finds mentions."""
 
 import unicodedata
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import every_pair
+from builders import batches, every_pair
 from hypothesis import given, strategies as st
 
 import arbo
@@ -24,8 +22,6 @@ from arbo.spans.model_finder import MOST_WORDS, ModelFinder, Pieces, spans_of, w
 from arbo.text.words import windows
 
 torch = pytest.importorskip("torch")
-
-Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
 CONFIG = LabelAttentionConfig(max_length=64, max_name_length=16)
 NAMES = [("fever",), ("kidney cancer", "cancer of the kidney", "left cancer"), ("marsh fever", "fever of the marsh")]
@@ -106,7 +102,7 @@ def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, dim:
         assert [TEXTS[i][b:e] for b, e in tokens] == TEXTS[i].split()
 
 
-def test_each_text_and_each_name_is_read_once(bert: Tower, batches: Batches) -> None:
+def test_each_text_and_each_name_is_read_once(bert: Tower) -> None:
     model, none = with_head(bert), np.empty(0, np.int64)
     assert model.score(TEXTS, KB, none, none).shape == (0,)
     ((weight, _),) = attention(model, TEXTS, [1], [0])

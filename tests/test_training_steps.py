@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import batches
 from training_builders import (
     KB,
     PARTS,
@@ -344,7 +345,7 @@ def test_only_the_pooling_of_mentions_reads_a_text_once_a_mention(
 
 @pytest.mark.parametrize("budget", [40, 200, 10**6])
 def test_texts_of_like_length_are_read_together(
-    bert: Tower, batches: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: int
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: int
 ) -> None:
     documents, _, kb = sample()
     monkeypatch.setattr(Tower, "tokens_a_batch", budget)
