@@ -149,6 +149,11 @@ class Outcome(NamedTuple):
     out: str
     err: str
 
+    def ok(self) -> Outcome:
+        """Return the outcome; fail with what was told if it is an error."""
+        assert self.code == 0, self.err
+        return self
+
     @property
     def json(self) -> dict[str, Any]:
         value = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))

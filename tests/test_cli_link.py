@@ -23,8 +23,7 @@ from arbo.results.views import mention_view
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
-    shown = run("demo", "--files", tmp_path / "sample", "--out", tmp_path / "demo run")
-    assert shown.code == 0
+    shown = run("demo", "--files", tmp_path / "sample", "--out", tmp_path / "demo run").ok()
     assert "compiles" in shown.err.splitlines()[0]
     commands = [shlex.split(line) for line in shown.out.splitlines() if line.startswith("  arbo ")]
     assert [words[1] for words in commands] == ["show", "explain", "export", "link", "explore"]
@@ -147,8 +146,7 @@ def test_documents_mentions_and_entities_are_chosen(run: Run, files: Path, tmp_p
     bad = save_lines(tmp_path / "bad.jsonl", *(files / "all.jsonl").read_text("utf-8").splitlines(), {"id": 5})
     types = ["--types", "Species", "--types", "Disease", "--kb-types", "Species"]
     job = [bad, *linking(files)[1:], "--set", "on_error=skip", "--ids", ids, *types]
-    done = run("link", *job, "--out", tmp_path / "run")
-    assert done.code == 0
+    done = run("link", *job, "--out", tmp_path / "run").ok()
     assert "ids.txt: no documents with the ids 'Z9', 'Z8', 'Z7' and 1 more" in done.told
     assert "1 malformed documents skipped" in done.told
     result, kb = arbo.Result.load(tmp_path / "run"), arbo.read_knowledge_base(files / "kb.jsonl").of_types("Species")
@@ -200,8 +198,7 @@ def test_prose_without_mentions_is_searched_and_lists_are_not(run: Run, tmp_path
 
 def test_tune_then_link(run: Run, files: Path, tmp_path: Path) -> None:
     file = tmp_path / "new folder" / "tuned.json"
-    tuned = run("tune", *linking(files, "train.jsonl"), "--method", "undirected", "--out", file, "--json")
-    assert tuned.code == 0
+    tuned = run("tune", *linking(files, "train.jsonl"), "--method", "undirected", "--out", file, "--json").ok()
     content = json.loads(file.read_text("utf-8"))
     assert content["config"] == tuned.json["config"]
     assert content["config"]["method"] == "undirected"

@@ -37,8 +37,7 @@ def test_an_encoder_is_trained_then_links(folder: Path, bert_folder: Path, run: 
     out, dev = folder / "model", ["--dev", folder / "dev.jsonl", "--encoder", bert_folder, "--json"]
     options = [f"@{folder / 'config.json'}", "best=recall@16", "steps=2", "epochs=2"]
     command = ["train", "encoder", *linking(folder, "train.jsonl"), *dev, "--out", out]
-    done = run(*command, *(word for option in options for word in ("--set", option)))
-    assert done.code == 0, done.err
+    done = run(*command, *(word for option in options for word in ("--set", option))).ok()
     assert done.json["model"] == str(out)
     expected = {"batch_size": 40, "steps": 2, "best": "recall@16"}
     assert done.json["training"].items() >= expected.items()
@@ -49,8 +48,7 @@ def test_an_encoder_is_trained_then_links(folder: Path, bert_folder: Path, run: 
     assert "mentions with a gold id have an entity of the knowledge base" in done.err
     assert "check that the ids match" not in done.err
     assert not (folder / "model.training").exists()
-    linked = run("link", *linking(folder, "dev.jsonl"), "--encoder", out, "--out", folder / "run", "--json")
-    assert linked.code == 0, linked.err
+    run("link", *linking(folder, "dev.jsonl"), "--encoder", out, "--out", folder / "run", "--json").ok()
     weights = arbo.DualEncoder.from_pretrained(out).settings
     assert arbo.Result.load(folder / "run").manifest["encoder"] == weights
 
@@ -58,8 +56,7 @@ def test_an_encoder_is_trained_then_links(folder: Path, bert_folder: Path, run: 
 def test_an_encoder_is_trained_without_a_knowledge_base(folder: Path, bert_folder: Path, run: Run) -> None:
     out = folder / "model"
     command = ["train", "encoder", folder / "train.jsonl", "--encoder", bert_folder, "--out", out, "--json"]
-    done = run(*command, "--dev", folder / "dev.jsonl", "--set", "steps=2")
-    assert done.code == 0, done.err
+    done = run(*command, "--dev", folder / "dev.jsonl", "--set", "steps=2").ok()
     expected = {"positives": "arborescence", "best": "ari"}
     assert done.json["training"].items() >= expected.items()
     assert f"ari {log_of(out)[-1]['ari']:.3f}, b3" in done.err
@@ -70,24 +67,20 @@ def test_an_encoder_is_trained_without_a_knowledge_base(folder: Path, bert_folde
 def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     docs, kb = linking(folder, "few.jsonl")[:3], linking(folder)[3:]
     aligned, model = folder / "aligned", folder / "model"
-    done = run("train", "names", *kb, "--encoder", bert_folder, "--out", aligned, "--set", "steps=1", "--json")
-    assert done.code == 0, done.err
+    done = run("train", "names", *kb, "--encoder", bert_folder, "--out", aligned, "--set", "steps=1", "--json").ok()
     assert done.json["training"] == json.loads(json.dumps(SelfAlignmentConfig(steps=1).as_dict()))
     assert arbo.DualEncoder.from_pretrained(aligned).config == arbo.EncoderConfig(pooling="cls")
     command = ["train", "finder", *docs, *kb, "--encoder", aligned, "--out", model, "--dev", docs[0], "--json"]
-    done = run(*command, "--set", "steps=1", "--set", f"@{folder / 'own.json'}", "--set", "max_length=64")
-    assert done.code == 0, done.err
+    done = run(*command, "--set", "steps=1", "--set", f"@{folder / 'own.json'}", "--set", "max_length=64").ok()
     trained = LabelAttention.from_pretrained(model)
     assert trained.tower.projection is not None
     config = replace(LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)
     assert trained.config == config
     assert [done.json["training"][name] for name in ("n_negatives", "gamma", "steps")] == [4, 1, 1]
-    found = run("find", *docs, *kb, "--finder", model, "--json")
-    assert found.code == 0, found.err
+    found = run("find", *docs, *kb, "--finder", model, "--json").ok()
     assert found.json["documents"] == 6
     assert all(mention["score"] >= trained.threshold for mention in found.json["found"])
-    linked = run("link", *docs, *kb, "--find-mentions", model, "--out", folder / "run", "--json")
-    assert linked.code == 0, linked.err
+    linked = run("link", *docs, *kb, "--find-mentions", model, "--out", folder / "run", "--json").ok()
     assert linked.json["mentions"] == found.json["mentions"]
 
 
@@ -99,8 +92,7 @@ def test_a_reranker_is_trained_then_links(folder: Path, run: Run, bert_folder: P
     command = ["train", "reranker", *linking(folder, "train.jsonl"), "--encoder", bert_folder]
     command += ["--out", folder / "cross", "--set", "candidates=3", "--preset", "pel"]
     own = ["--set", f"@{folder / 'own.json'}", "--set", "steps=2", "--dev", folder / "dev.jsonl"]
-    made = run(*command, *own, "--json")
-    assert made.code == 0, made.err
+    made = run(*command, *own, "--json").ok()
     training, reads = RERANKING_PRESETS["pel"]
     expected = replace(training, learning_rate=0.001, epochs=3, steps=2)
     assert made.json["training"] == json.loads(json.dumps(expected.as_dict()))
@@ -109,8 +101,7 @@ def test_a_reranker_is_trained_then_links(folder: Path, run: Run, bert_folder: P
     last = log_of(folder / "cross")[-1]
     assert f"step 2: loss {last['loss']:.3f}; on the development documents accuracy {last['accuracy']:.3f}" in made.told
     assert "have an entity of the knowledge base, and are trained on" in made.told
-    linked = run("link", *linking(folder, "dev.jsonl"), "--reranker", folder / "cross", "--out", folder / "run")
-    assert linked.code == 0, linked.err
+    run("link", *linking(folder, "dev.jsonl"), "--reranker", folder / "cross", "--out", folder / "run").ok()
     manifest = arbo.Result.load(folder / "run").manifest
     assert manifest["encoder"]["reranker"]["weights"] == trained.settings["weights"]
     refused = run(*command, "--set", "negatives=knn")

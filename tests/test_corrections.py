@@ -357,8 +357,7 @@ def test_the_command_line_previews_tells_and_explains(run: Run, tmp_path: Path) 
         {"mention": "c-1", "new": "the heard", "author": "Bob"},
     )
     job = ["link", *data, "--corrections", fixes, "--out", tmp_path / "run"]
-    shown = run(*job, "--preview")
-    assert shown.code == 0
+    shown = run(*job, "--preview").ok()
     assert "mentions: 2 moved" in shown.out
     assert not (tmp_path / "run").exists()
     counts = run(*job, "--preview", "--json").json["corrections"]
@@ -382,8 +381,7 @@ def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> Non
     )
     assert run("link", *data, "--corrections", fixes, "--out", tmp_path / "run").code == 0
     edit = ["kb", "edit", tmp_path / "kb.jsonl", "--add-discovered"]
-    made = run(*edit, tmp_path / "run", "--out", tmp_path / "kb2.jsonl")
-    assert made.code == 0
+    made = run(*edit, tmp_path / "run", "--out", tmp_path / "kb2.jsonl").ok()
     kb = arbo.read_knowledge_base(tmp_path / "kb2.jsonl")
     assert [entity.id for entity in kb] == ["E1", "E2", "E3", "new-a-2", "new-c-1"]
     assert (kb["new-a-2"].name, kb["new-a-2"].aliases[:1]) == ("jungle fever", ("tropical fever",))

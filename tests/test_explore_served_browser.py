@@ -144,8 +144,7 @@ def test_keys_write_what_the_verb_writes_and_apply_shows_what_changes(
         assert arbo.read_knowledge_base(files / "kb.jsonl")["SP:0001"].definition in browser.text()
         assert not [one for one in browser.messages if "status of 400" not in one]
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(typed(step) for step in KEYS.split())))
-    outcome = run("review", files / "run", "--corrections", other, "--author", "ann", "--kb", files / "kb.jsonl")
-    assert outcome.code == 0, outcome.err
+    run("review", files / "run", "--corrections", other, "--author", "ann", "--kb", files / "kb.jsonl").ok()
     assert len(lines_of(file)) >= 20
     assert lines_of(file) == lines_of(other)
     linked, added = files / "run-reviewed", tmp_path / "run2"

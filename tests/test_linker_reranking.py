@@ -132,8 +132,7 @@ def files(bert: Tower, tmp_path: Path) -> Path:
 
 def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
     out = files / "run"
-    told = run("link", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", out, "--json")
-    assert told.code == 0, told.err
+    run("link", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", out, "--json").ok()
     result = arbo.Result.load(out)
     assert max(len(link.candidates) for link in result.links) == 3
     for link in result.links:
@@ -155,8 +154,7 @@ def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: py
     documents, kb = arbo.read_documents(files / "docs.jsonl"), linking(files, "docs.jsonl")[3:]
     documents[:4].to_jsonl(files / "docs.jsonl")
     documents[4:].to_jsonl(files / "more.jsonl")
-    first = run("link", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", files / "one")
-    assert first.code == 0
+    run("link", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", files / "one").ok()
     read: list[int] = []
     score = CrossEncoder.score
 
@@ -165,8 +163,7 @@ def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: py
         return score(self, mentions, kb, mention, *others)
 
     monkeypatch.setattr(CrossEncoder, "score", counting)
-    told = run("add", files / "one", files / "more.jsonl", *kb[:2], "--out", files / "two")
-    assert told.code == 0, told.err
+    run("add", files / "one", files / "more.jsonl", *kb[:2], "--out", files / "two").ok()
     assert read == [3 * len(documents[4:].mentions)]
     assert run("add", "--anew", files / "two", *kb[:2], "--out", files / "three").code == 0
     assert len(read) == 1

@@ -201,8 +201,7 @@ def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> N
     (tmp_path / "names.txt").write_text("\ufeff" + "\r\n".join(names) + "\r\n", "utf-8")
     pd.DataFrame({"name": names, "n": 1}).to_csv(tmp_path / "table.csv", index=False)
     for given_ in (["names.txt"], ["table.csv", "--text-column", "name"], ["table.csv", "--set", "text_column=name"]):
-        found = run("discover", tmp_path / given_[0], *given_[1:], "--out", out)
-        assert found.code == 0, found.err
+        found = run("discover", tmp_path / given_[0], *given_[1:], "--out", out).ok()
         assert "1 blank names are clusters of their own" in found.told
         assert arbo.Result.load(out).link_table["cluster_id"].to_pylist() == expected
     assert run("add", out, tmp_path / "table.csv", "--out", tmp_path / "more").code == 0
@@ -221,10 +220,9 @@ def test_every_verb_that_reads_annotated_documents_reads_a_column(run: Run, tmp_
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "fen fever"), arbo.Entity("E2", "blight")])
     kb.to_jsonl(tmp_path / "kb.jsonl")
     table.write_text("name,entity\nmarsh fever,E1\n,\nkelp blight,E2\n")
-    named = run(
+    run(
         "kb", "edit", tmp_path / "kb.jsonl", "--add-names", table, "--text-column", "name", "--out", out / "k.jsonl"
-    )
-    assert named.code == 0, named.err
+    ).ok()
     assert [entity.aliases for entity in arbo.read_knowledge_base(out / "k.jsonl")] == [
         ("marsh fever",),
         ("kelp blight",),

@@ -106,8 +106,7 @@ def test_a_discontinuous_mention_has_its_first_and_last_offset() -> None:
 
 def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "run")
-    piped = run("show", tmp_path / "run", "--limit", 2)
-    assert piped.code == 0, piped.err
+    piped = run("show", tmp_path / "run", "--limit", 2).ok()
     header, *lines = piped.out.splitlines()
     assert header.split("\t")[:3] == ["mention_id", "document_id", "start"]
     assert len(lines) == 2

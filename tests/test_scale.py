@@ -297,8 +297,7 @@ def test_a_work_folder_in_the_run_is_refused(tmp_path: Path) -> None:
 def test_a_preview_writes_nothing(tmp_path: Path, files: Path, run: Run) -> None:
     how = ["--set", f"work={tmp_path / 'work'}", "--preview"]
     how += ["--corrections", save_lines(tmp_path / "corrections.jsonl")]
-    told = run("discover", files / "test.jsonl", "--out", tmp_path / "run", *how)
-    assert told.code == 0, told.err
+    run("discover", files / "test.jsonl", "--out", tmp_path / "run", *how).ok()
     assert not (tmp_path / "work").exists()
 
 
@@ -329,8 +328,7 @@ def test_documents_and_entities_are_added_and_removed_in_shards(sample: Sample, 
 def test_a_verb_that_grows_takes_shards(tmp_path: Path, files: Path, run: Run) -> None:
     assert run("link", *linking(files, "train.jsonl"), "--out", tmp_path / "run").code == 0
     how = ["--set", "shard_size=100", "--set", f"work={tmp_path / 'work'}"]
-    told = run("add", tmp_path / "run", files / "test.jsonl", "--out", tmp_path / "more", *how)
-    assert told.code == 0, told.err
+    run("add", tmp_path / "run", files / "test.jsonl", "--out", tmp_path / "more", *how).ok()
     assert "search" in stages_of(tmp_path / "work")
 
 
@@ -385,8 +383,7 @@ def test_processes_read_the_tower_and_go_on(
 def test_an_index_is_made_in_parts(bert_folder: Path, files: Path, tmp_path: Path, run: Run) -> None:
     command = ["kb", "index", files / "kb.jsonl", "--encoder", bert_folder]
     for name, spread in (("alone", []), ("spread", ["--set", f"work={tmp_path / 'work'}"])):
-        done = run(*command, "--out", tmp_path / name, "--set", f"cache={tmp_path / f'{name}.cache'}", *spread)
-        assert done.code == 0, done.err
+        run(*command, "--out", tmp_path / name, "--set", f"cache={tmp_path / f'{name}.cache'}", *spread).ok()
     alone, spread = (
         {name: (tmp_path / folder / name).read_bytes() for name in files_in(tmp_path / folder)}
         for folder in ("alone", "spread")

@@ -440,8 +440,7 @@ def test_a_transformer_leaves_nothing_of_a_request_on_disk(
     monkeypatch.setattr("arbo.serve.app.app_of", lambda service, **_: served.append(service))
     monkeypatch.setattr("arbo.serve.web.serve", lambda *_: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    told = run("serve", "--kb", kb_file, "--encoder", bert_folder, "--port", 0, "--json")
-    assert told.code == 0, told.err
+    told = run("serve", "--kb", kb_file, "--encoder", bert_folder, "--port", 0, "--json").ok()
     assert f"serving {len(KB)} entities at {told.json['address']}; Ctrl-C stops" in told.told
     served[0].link(Text(text="marsh fever"))
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]

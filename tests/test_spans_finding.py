@@ -171,8 +171,7 @@ def test_text_files(folder: Path) -> None:
 def test_from_texts_to_links(run: Run, folder: Path) -> None:
     kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
     notes = [folder / "notes", "--format", "text", *kb]
-    shown = run("find", *notes, "--out", folder / "out" / "found.jsonl")
-    assert shown.code == 0
+    shown = run("find", *notes, "--out", folder / "out" / "found.jsonl").ok()
     assert "5 mentions of 3 entities found in 3 documents" in shown.out
     assert "[RV Petrel]" in shown.out
     assert "\\x1b[31m" in shown.out
