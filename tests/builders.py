@@ -100,6 +100,10 @@ def drawn_entities(ids: st.SearchStrategy[str], min_size: int = 0) -> st.SearchS
     return st.lists(entity, min_size=min_size, max_size=5, unique_by=lambda entity: entity.id)
 
 
+def kb_of(*entities: arbo.Entity) -> arbo.KnowledgeBase:
+    return arbo.KnowledgeBase(entities)
+
+
 # Linkers and encoders
 
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from builders import document
+from builders import document, kb_of
 from rerankers import Oracle
 
 import arbo
@@ -22,13 +22,11 @@ from arbo.engine import Vectors
 from clustering import METHODS
 
 NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp", "she"]
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E1", "marsh fever"),
-        arbo.Entity("E2", "marsh fever"),
-        arbo.Entity("E3", "kelp blight"),
-        arbo.Entity("E4", "zzz", domain="x"),
-    ]
+KB = kb_of(
+    arbo.Entity("E1", "marsh fever"),
+    arbo.Entity("E2", "marsh fever"),
+    arbo.Entity("E3", "kelp blight"),
+    arbo.Entity("E4", "zzz", domain="x"),
 )
 TABLES = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table", "correction_table")
 N_DOCUMENTS = 9

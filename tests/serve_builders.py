@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from builders import kb_of
+
 import arbo
 from arbo.serve.requests import Limits
 
 if TYPE_CHECKING:
     from arbo.serve.service import Service
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("D:1", "marsh fever", ("swamp fever",), "A fever of the <marsh>.", ("Disease",), xrefs=("M:1",)),
-        arbo.Entity("D:2", "hill fever", (), None, ("Disease",), ("D:9",), metadata={"is_a": "D:1", "year": 1990}),
-        arbo.Entity("P:1", "marsh", ("fen",), None, ("Place",)),
-        arbo.Entity("X/1 ü", "<script>alert(1)</script> & co"),
-    ]
+KB = kb_of(
+    arbo.Entity("D:1", "marsh fever", ("swamp fever",), "A fever of the <marsh>.", ("Disease",), xrefs=("M:1",)),
+    arbo.Entity("D:2", "hill fever", (), None, ("Disease",), ("D:9",), metadata={"is_a": "D:1", "year": 1990}),
+    arbo.Entity("P:1", "marsh", ("fen",), None, ("Place",)),
+    arbo.Entity("X/1 ü", "<script>alert(1)</script> & co"),
 )
 
 

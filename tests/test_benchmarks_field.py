@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders import kb_of
 
 import arbo
 from arbo.data.documents import Document, Mention
@@ -13,12 +14,10 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from library.biosyn import Query, dictionary, ids_of, plain, queries, right, split, written_parts
 from library.ranking import Known
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("D1", "Breast Neoplasms", ("Breast cancer",), alternative_ids=("114480", "OMIM:114480")),
-        arbo.Entity("D2", "Ovarian Neoplasms", ("ovarian-cancer",)),
-        arbo.Entity("D3", "Familial breast cancer", ("breast, CANCER",)),
-    ]
+KB = kb_of(
+    arbo.Entity("D1", "Breast Neoplasms", ("Breast cancer",), alternative_ids=("114480", "OMIM:114480")),
+    arbo.Entity("D2", "Ovarian Neoplasms", ("ovarian-cancer",)),
+    arbo.Entity("D3", "Familial breast cancer", ("breast, CANCER",)),
 )
 TEXT = "Breast and ovarian cancer (BOC) runs in families; BOC."
 

@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import document, linker, passage, save_data, save_lines
+from builders import document, kb_of, linker, passage, save_data, save_lines
 from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.corrections.lines import corrections_of
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E1", "marsh fever", aliases=("ague",)),
-        arbo.Entity("E2", "spotted fever"),
-        arbo.Entity("E3", "gallbladder stone"),
-    ]
+KB = kb_of(
+    arbo.Entity("E1", "marsh fever", aliases=("ague",)),
+    arbo.Entity("E2", "spotted fever"),
+    arbo.Entity("E3", "gallbladder stone"),
 )
 DOCS = [
     document("a", "marsh fever", "ague", "tropical fever"),

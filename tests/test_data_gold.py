@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document
+from builders import document, kb_of
 from hypothesis import given, settings, strategies as st
 
 from arbo.data.corpus import Corpus
@@ -13,12 +13,10 @@ from arbo.data.documents import Entity
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 
-KB = KnowledgeBase(
-    [
-        Entity("D1", "flu", alternative_ids=("X1", "X9")),
-        Entity("D2", "cold", alternative_ids=("X9",)),
-        Entity("D1b", "flu", alternative_ids=("Y1",), domain="b"),
-    ]
+KB = kb_of(
+    Entity("D1", "flu", alternative_ids=("X1", "X9")),
+    Entity("D2", "cold", alternative_ids=("X9",)),
+    Entity("D1b", "flu", alternative_ids=("Y1",), domain="b"),
 )
 IDS = ["D1", "D2", "X1", "X9", "Y1", "unknown", "other"]
 clustered = st.lists(st.sampled_from([None, "c", "other"]), min_size=8, max_size=8)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from builders import batches, dual_encoder, every_pair, passage
+from builders import batches, dual_encoder, every_pair, kb_of, passage
 from hypothesis import given, strategies as st
 
 import arbo
@@ -18,12 +18,10 @@ from arbo.errors import DataError, UsageError
 from arbo.training.presets import RERANKING_PRESETS
 
 CONFIG = CrossEncoderConfig(max_length=60)
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E0", "fever"),
-        arbo.Entity("E1", "marsh fever", definition="the fever of marsh patients"),
-        arbo.Entity("E2", "kidney cancer", aliases=("cancer of the kidney", "left cancer")),
-    ]
+KB = kb_of(
+    arbo.Entity("E0", "fever"),
+    arbo.Entity("E1", "marsh fever", definition="the fever of marsh patients"),
+    arbo.Entity("E2", "kidney cancer", aliases=("cancer of the kidney", "left cancer")),
 )
 
 

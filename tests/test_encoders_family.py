@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document, dual_encoder
+from builders import document, dual_encoder, kb_of
 from scipy.sparse import issparse
 
 import arbo
@@ -17,12 +17,10 @@ from arbo.encoders.index import build_index
 from arbo.encoders.tower import Tower
 from arbo.engine import Vectors
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E1", "marsh fever", ("swamp fever", "Fever of the marsh"), "A fever of patients in the marsh."),
-        arbo.Entity("E2", "left kidney"),
-        arbo.Entity("E3", "Kidney cancer", ("left kidney",)),
-    ]
+KB = kb_of(
+    arbo.Entity("E1", "marsh fever", ("swamp fever", "Fever of the marsh"), "A fever of patients in the marsh."),
+    arbo.Entity("E2", "left kidney"),
+    arbo.Entity("E3", "Kidney cancer", ("left kidney",)),
 )
 ODD = ["", " ", "\u200b", "😀", "e\u0301", "[SEP] [START]", "腎臓", "x" * 5000, "fever " * 3000]
 NAMES = ["marsh fever", "Kidney", "kidney", "cancer of the left kidney", "xqz", "marsh fever", *ODD]

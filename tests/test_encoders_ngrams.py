@@ -2,18 +2,16 @@
 
 import numpy as np
 import pytest
-from builders import document
+from builders import document, kb_of
 
 import arbo
 from arbo.data import MentionInput
 from arbo.encoders.string_table import Spans
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E1", "fever", aliases=("pyrexia",)),
-        arbo.Entity("E2", "Wilson disease", aliases=("hepatolenticular degeneration", "fever of Wilson")),
-        arbo.Entity("E3", "kelp blight"),
-    ]
+KB = kb_of(
+    arbo.Entity("E1", "fever", aliases=("pyrexia",)),
+    arbo.Entity("E2", "Wilson disease", aliases=("hepatolenticular degeneration", "fever of Wilson")),
+    arbo.Entity("E3", "kelp blight"),
 )
 
 

@@ -5,17 +5,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from builders import document, linker, python
+from builders import document, kb_of, linker, python
 
 import arbo
 from clustering import METHODS, Method
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)),
-        arbo.Entity("E2", "Wilson disease", aliases=("hepatolenticular degeneration",)),
-        arbo.Entity("E3", "kelp blight"),
-    ]
+KB = kb_of(
+    arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)),
+    arbo.Entity("E2", "Wilson disease", aliases=("hepatolenticular degeneration",)),
+    arbo.Entity("E3", "kelp blight"),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from builders import document, linker
+from builders import document, kb_of, linker
 from histories import equal
 
 import arbo
@@ -20,12 +20,10 @@ def test_what_a_release_changed_is_told() -> None:
     one = arbo.KnowledgeBase(
         [arbo.Entity("D1", "marsh fever"), arbo.Entity("D2", "kelp blight"), arbo.Entity("D3", "qq")]
     )
-    other = arbo.KnowledgeBase(
-        [
-            arbo.Entity("D5", "fever of marshes", ("marsh fever",), alternative_ids=("D1",)),
-            arbo.Entity("D2", "quagga rot"),
-            arbo.Entity("D4", "zzz"),
-        ]
+    other = kb_of(
+        arbo.Entity("D5", "fever of marshes", ("marsh fever",), alternative_ids=("D1",)),
+        arbo.Entity("D2", "quagga rot"),
+        arbo.Entity("D4", "zzz"),
     )
     before = linker(one).link(documents)
     after = linker(other).add(before, other_kb=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import kb_of
 from conftest import Run
 from hypothesis import given, settings, strategies as st
 
@@ -22,12 +23,10 @@ def base_of(names: list[str], *aliases: str) -> arbo.KnowledgeBase:
 
 
 def test_twins_are_aliases_with_the_words_of_another_name() -> None:
-    kb = arbo.KnowledgeBase(
-        [
-            arbo.Entity("A", "breast cancer", aliases=("Cancer, Breast", "mammary carcinoma")),
-            arbo.Entity("B", "influenza", aliases=("flu",)),
-            arbo.Entity("C", "cold"),
-        ]
+    kb = kb_of(
+        arbo.Entity("A", "breast cancer", aliases=("Cancer, Breast", "mammary carcinoma")),
+        arbo.Entity("B", "influenza", aliases=("flu",)),
+        arbo.Entity("C", "cold"),
     )
     assert _share_of_twins(kb) == (1 / 2 + 0) / 2
     assert _share_of_twins(arbo.KnowledgeBase([*kb][::-1])) == _share_of_twins(kb)

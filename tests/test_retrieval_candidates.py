@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document
+from builders import document, kb_of
 from hypothesis import given, strategies as st
 from rerankers import indifferent
 
@@ -107,12 +107,10 @@ def test_another_fingerprint_is_refused() -> None:
 
 
 def test_gold_rows() -> None:
-    kb = arbo.KnowledgeBase(
-        [
-            arbo.Entity("A", "a", alternative_ids=("X",), domain="one"),
-            arbo.Entity("B", "b", alternative_ids=("X",), domain="two"),
-            arbo.Entity("C", "c", domain="two"),
-        ]
+    kb = kb_of(
+        arbo.Entity("A", "a", alternative_ids=("X",), domain="one"),
+        arbo.Entity("B", "b", alternative_ids=("X",), domain="two"),
+        arbo.Entity("C", "c", domain="two"),
     )
     golds = [("X",), ("C", "X"), ("elsewhere",), (), None]
     mentions = tuple(arbo.Mention(f"m{i}", "d", ((0, 1),), "a", gold=gold) for i, gold in enumerate(golds))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from builders import linking, sample_files
+from builders import kb_of, linking, sample_files
 
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
@@ -24,14 +24,12 @@ if TYPE_CHECKING:
 
     from conftest import Run
 
-KB = KnowledgeBase(
-    [
-        Entity("D1", "Wilson disease", ("hepatolenticular degeneration",), types=("Disease",)),
-        Entity("D2", "disease", types=("Disease", "Root")),
-        Entity("D3", "copper", domain="chemistry"),
-        Entity("D4", "knee swelling"),
-        Entity("D5", "Wilsons diseases"),
-    ]
+KB = kb_of(
+    Entity("D1", "Wilson disease", ("hepatolenticular degeneration",), types=("Disease",)),
+    Entity("D2", "disease", types=("Disease", "Root")),
+    Entity("D3", "copper", domain="chemistry"),
+    Entity("D4", "knee swelling"),
+    Entity("D5", "Wilsons diseases"),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from builders import kb_of
 
 import arbo
 from arbo.progress import Announce
@@ -195,15 +196,13 @@ def document(name: str, text: str, gold: Iterable[str], place: int = 0) -> arbo.
     return arbo.Document(name, text, tuple(mentions))
 
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E0", "fever", aliases=("marsh", "Marsh")),
-        arbo.Entity("E1", "kidney", aliases=("left kidney", "fever")),
-        arbo.Entity("E2", "cancer", aliases=("syndrome", "cancer of the")),
-        arbo.Entity("E3", "mention"),
-        arbo.Entity("E4", "patients", aliases=("in patients", "the patients", "of patients", "and patients")),
-        arbo.Entity("E5", "left", aliases=("of the left",)),
-    ]
+KB = kb_of(
+    arbo.Entity("E0", "fever", aliases=("marsh", "Marsh")),
+    arbo.Entity("E1", "kidney", aliases=("left kidney", "fever")),
+    arbo.Entity("E2", "cancer", aliases=("syndrome", "cancer of the")),
+    arbo.Entity("E3", "mention"),
+    arbo.Entity("E4", "patients", aliases=("in patients", "the patients", "of patients", "and patients")),
+    arbo.Entity("E5", "left", aliases=("of the left",)),
 )
 
 DOCUMENTS = arbo.Corpus(

@@ -13,7 +13,7 @@ import model_folders
 import mutations
 import pyarrow.parquet as pq
 import tiny_models
-from builders import document
+from builders import document, kb_of
 from commands import asked
 
 import arbo
@@ -22,12 +22,10 @@ from arbo.data.index_folder import IndexFolder
 from arbo.edges.model import EdgeModel
 from campaign.runner import Campaign
 
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E1", "marsh fever", ("swamp fever",), "A fever.", ("Disease",), ("9",), ("M:1",)),
-        arbo.Entity("E2", "kelp blight", metadata={"year": 1990}),
-        arbo.Entity("E3", "fever"),
-    ]
+KB = kb_of(
+    arbo.Entity("E1", "marsh fever", ("swamp fever",), "A fever.", ("Disease",), ("9",), ("M:1",)),
+    arbo.Entity("E2", "kelp blight", metadata={"year": 1990}),
+    arbo.Entity("E3", "fever"),
 )
 _KEPT = TemporaryDirectory(prefix="arbo-campaign-folders-")
 
