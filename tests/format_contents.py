@@ -88,6 +88,14 @@ PubMed:12 '🦊 Left and right kidney. Flu.'
   PubMed:12:T3 25-28 None MONDO:0005812
   PubMed:12:T4 25-28 Disease MONDO:0005812
   PubMed:12:T5 25-28 None NIL
+# documents pubmed
+123 'Marsh fever in birds.\nAIM: To count - by night and day.'
+124 'Other.'
+1 articles without an abstract
+# documents pubmed xml
+123 'Marsh fever in birds.\nAIM: To count - by night and day.'
+124 'Other.'
+1 articles without an abstract
 # documents pubtator
 1 'Flu and cold. Influenza (flu) is not a cold.'
   1:0-3 0-3 Disease D1 + D2

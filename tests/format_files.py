@@ -56,6 +56,24 @@ BIOC_XML = """<?xml version="1.0" encoding="UTF-8"?>
 <annotation id="2"><infon key="type">Disease</infon><location offset="23" length="3"/><text>Flu</text></annotation>
 </sentence></passage></document></collection>
 """
+NBIB = (
+    "PMID- 123",
+    "OWN - NLM",
+    "TI  - Marsh fever",
+    "      in birds.",
+    "AB  - AIM: To count - by night",
+    "      and day.",
+)
+PUBMED_XML = """<?xml version="1.0"?>
+<!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD PubMedArticle, 1st January 2025//EN" "pubmed.dtd">
+<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID Version="1">123</PMID><Article>
+<ArticleTitle>Marsh <i>fever</i>
+ in birds.</ArticleTitle><Abstract><AbstractText Label="AIM">To count - by night</AbstractText>
+<AbstractText>and day.</AbstractText></Abstract></Article></MedlineCitation>
+<PubmedData><ReferenceList><Reference><ArticleIdList><ArticleId>9</ArticleId></ArticleIdList></Reference></ReferenceList>
+</PubmedData></PubmedArticle><PubmedArticle><MedlineCitation><PMID>124</PMID><Article><ArticleTitle>Other.</ArticleTitle>
+</Article></MedlineCitation></PubmedArticle></PubmedArticleSet>
+"""
 FOX = "\U0001f98a Left and right kidney. Flu."
 PUBANNOTATION = {
     "sourcedb": "PubMed",
@@ -145,6 +163,8 @@ DOCUMENTS: dict[str, Files] = {
     },
     "jsonl": {"docs.jsonl": rows(KIDNEY, "%%", "", {"id": "d3", "text": " \n"})},
     "pubannotation": {"docs.json": f"[{json.dumps(PUBANNOTATION)},%%]"},
+    "pubmed": {"docs.nbib": rows("", *NBIB, "", "%%", "", "PMID- 124", "TI  - Other.")},
+    "pubmed xml": {"docs.xml": PUBMED_XML},
     "pubtator": {
         "docs.txt": rows(
             "1|t|Flu and cold.", "1|a|Influenza (flu) is not a cold.", "1\t0\t3\tFlu\tDisease\tD1|D2\tFlu|cold",

@@ -34,7 +34,7 @@ from arbo.formats.files import Paths, data_files, each_path, line_pieces, read_h
 _Shared = Literal["csv", "jsonl", "parquet", "tsv"]
 _OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
 Graph = Literal["graphrag", "lightrag", "neo4j"]
-DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "text"]
+DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "pubmed", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
 _OfRuns = Literal["csv", "tsv", "xlsx", "clusters"]
 ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", Graph]
@@ -64,6 +64,7 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     "conll": r"^#begin document",
     "pubtator": r"\A.*\n\s*+[^|\t\n]+\|t\|",
     "hipe": rf"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b|^(?=[^\n]{{0,300}}[\t ][BIS]-){_TAGGED}{_TAGGED}",
+    "pubmed": r"^PMID *- ?[0-9]|<PubmedArticle",
     "gsc": r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$",
     "bioc": r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|" + _JSON_WITH + r'"passages"\s*:\s*\[',
     "pubannotation": _JSON_WITH + r'"(denotations|sourcedb)"\s*:',
@@ -234,6 +235,8 @@ def _whole(read: Callable[..., Any], paths: list[Path], what: _Items, name: str,
             lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
             option = "--format" if what == "documents" else "--kb-format"
             problem = f"no {what} in the format {name}{lost}; check the file and the format ({option})"
+            if name == "skos" and "owl#" in read_head(paths[0]):
+                problem = f"an ontology in OWL; convert it: robot convert -i {paths[0]} -o {paths[0].stem}.obo"
             raise DataError(problem, file=str(paths[0]))
         return items
     except DataError as error:

@@ -24,10 +24,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from io import StringIO
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError, iterparse
+from xml.etree.ElementTree import Element
 
 from arbo.data import Document, Marked, Mention, Records
 from arbo.data.documents import compare, marked_document, span_inside, text_of
@@ -35,7 +34,7 @@ from arbo.data.gold_ids import ids_in
 from arbo.data.objects import any_list, anything, fields, mapping, string
 from arbo.errors import DataError
 from arbo.files import PathLike, json_text, write_lines
-from arbo.formats.files import JSON, Piece, check_entities, check_id, json_pieces, read_head, read_text, with_ids
+from arbo.formats.files import JSON, Piece, check_id, json_pieces, read_head, with_ids, xml_elements
 from arbo.text.checks import Span
 
 SUFFIXES = (*JSON, ".xml")
@@ -58,7 +57,8 @@ _PART |= dict.fromkeys(_LISTS, any_list)
 def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the documents of a file."""
     if read_head(file, 1000).lstrip().startswith("<"):
-        yield from (Piece(one, f"{file}, document {n}") for n, one in enumerate(_from_xml(file), 1))
+        found = map(_record, xml_elements(file, "document"))
+        yield from (Piece(one, f"{file}, document {n}") for n, one in enumerate(found, 1))
         return
     for piece in json_pieces(file, records):
         whole = piece.content if isinstance(piece.content, dict) else {}
@@ -151,21 +151,6 @@ def _gold(infons: dict[str, Any], notes: Counter[str]) -> tuple[str, ...] | None
     gold = tuple(id_ for id_ in ids if id_ and id_ != _NIL)
     notes["mentions with several concept ids"] += len(gold) > 1
     return gold
-
-
-def _from_xml(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a file of XML as objects of JSON."""
-    text = read_text(file, limited=True)
-    check_entities(text, file)
-    try:
-        for _, element in iterparse(StringIO(text)):
-            if element.tag == "document":
-                yield _record(element)
-                element.clear()
-    except ParseError as error:
-        raise DataError(f"not XML: {error.msg.partition(':')[0]}", file=str(file), line=error.position[0]) from None
-    except RecursionError:
-        raise DataError("the XML is nested too deeply", file=str(file)) from None
 
 
 def _record(element: Element) -> dict[str, Any]:

@@ -15,10 +15,11 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
+from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase, StringIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from arbo.data import Marked, Mention, Records
 from arbo.data.objects import parse
@@ -241,6 +242,21 @@ def check_entities(text: str, file: Path) -> None:
         if declaration[0].startswith("<!A"):
             problem = "the XML declares an attribute with a default, which is refused; remove the declaration"
         raise DataError(problem, file=str(file), line=text.count("\n", 0, declaration.start()) + 1)
+
+
+def xml_elements(file: Path, tag: str) -> Iterator[Element]:
+    """Yield the elements with a tag, each of which is emptied afterwards; raise DataError for what is not XML."""
+    text = read_text(file, limited=True)
+    check_entities(text, file)
+    try:
+        for _, element in iterparse(StringIO(text)):
+            if element.tag == tag:
+                yield element
+                element.clear()
+    except ParseError as error:
+        raise DataError(f"not XML: {error.msg.partition(':')[0]}", file=str(file), line=error.position[0]) from None
+    except RecursionError:
+        raise DataError("the XML is nested too deeply", file=str(file)) from None
 
 
 @contextmanager

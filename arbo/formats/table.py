@@ -61,8 +61,9 @@ _NUMBERS = {"start": _OFFSET, "end": _OFFSET, "score": re.compile(r"-?[0-9]*\.?[
 _ENDS = {"\t": r"[\t\n]", ",": r"\n", ";": r"\n"}
 """What a quoted cell of a file with each delimiter has, if the file was never quoted and some of its rows look so."""
 _BRIEF = _KNOWN - {*_TEXTS, "context", "definition"}
-_OF_CTD = {"DiseaseID": "id", "ChemicalID": "id", "GeneID": "id", "DiseaseName": "name", "ChemicalName": "name"}
-_OF_CTD |= {"GeneSymbol": "name", "AltDiseaseIDs": "alternative_ids", "AltGeneIDs": "alternative_ids"}
+_IDS = {"pmid": "id", "PMID": "id", "Title": "title", "Abstract": "abstract"}
+_IDS |= {"DiseaseID": "id", "ChemicalID": "id", "GeneID": "id", "DiseaseName": "name", "ChemicalName": "name"}
+_IDS |= {"GeneSymbol": "name", "AltDiseaseIDs": "alternative_ids", "AltGeneIDs": "alternative_ids"}
 _COMMENTS = re.compile(r"\A(?:#(?:[^\S\n][^\n]*)?\n)+")
 _NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
 _OF_A_NAME = {"document_id", "mention_id", "text", "start", "end"}
@@ -72,6 +73,7 @@ _LIKE_A_NAME = re.compile(
 )
 _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
+_SPLIT = "cells of aliases divided at `;`, since none has a `|`"
 _ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
 _LARGEST_CELL, _MOST_COLUMNS = 32_767, 16_384  # of Excel
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
@@ -148,8 +150,17 @@ def read_entities(
     """
     kb = _entities(path, kind, columns, on_error)
     aliases = kb.table["aliases"]
-    if pc.max(pc.list_value_length(aliases)).as_py() == 1:  # perhaps another separator
-        kb.notes.update(+Counter({_ONE_EACH: pc.sum(pc.match_substring(aliases.flatten(), ";")).as_py()}))
+    if pc.max(pc.list_value_length(aliases)).as_py() != 1:
+        return kb
+    names, start = aliases.flatten(), np.append(0, np.cumsum(pc.list_value_length(aliases)))
+    if not (n := pc.sum(pc.match_substring(names, ";")).as_py()):
+        return kb
+    if n > 1:  # another separator
+        parts = pc.split_pattern(names, ";")
+        values = pc.utf8_trim_whitespace(parts.values)
+        split = pa.ListArray.from_arrays(parts.offsets.take(numbers(start)), values).cast(aliases.type)
+        kb = kb.changed(kb.table.set_column(kb.table.schema.get_field_index("aliases"), "aliases", split))
+    kb.notes.update({_SPLIT if n > 1 else _ONE_EACH: n})
     return kb
 
 
@@ -258,6 +269,8 @@ def _delimited(
             yield place, DataError(f"{problem:.200}; quote the cells with delimiters in them", id=cells[0].strip()[:60])
         else:
             row = {name: _value(name, cell) for name, cell in zip(header, cells, strict=False)}
+            if "abstract" in row and "text" not in header:
+                row["text"] = "\n".join(str(row.pop(name)) for name in ("title", "abstract") if row.get(name))
             # A document may be empty; in a row of a mention, an empty text means the text of an earlier row.
             yield place, row | {"text": ""} if row.get("text", "") is None and "id" in header else row
 
@@ -278,7 +291,7 @@ def _header(
     first = [key_of.get(name, name) for name in first]
     header = [own_name(name) or f"column {number}" for number, name in enumerate(first, 1)]
     if column is None and not {"id", "document_id"} & {*header}:
-        header = [_OF_CTD.get(name, name) for name in header]
+        header = [_IDS.get(name, name) for name in header]
     if column is None and {"id", "name"} <= {*header} and "aliases" not in header:
         header = ["aliases" if name.lower() in _ALIASES else name for name in header]
     needed = ("id", "document_id") if column is None else (column,)
