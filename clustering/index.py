@@ -116,12 +116,13 @@ class Index:
         """
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
+            postings, longest = self.postings, self.longest
             is_bounded = within < np.inf or len(self.owners.start) > ROWS_PER_PLACE * k
             bounds = self.bounds if is_bounded else _fixed(Bounds.none())
-            corpus = Corpus(self.matrix, self.owners, self.postings, bounds, self.longest, offset)
+            corpus = Corpus(self.matrix, self.owners, postings, bounds, longest, offset)
             is_small = self.metric == "cosine" and within <= MOST_WITHIN and len(bounds.tail) > 0
             if is_small and QUERIES_SHARE * n_queries >= len(self.owners.start):
-                prefixes = _fixed(Prefixes.of(self.matrix, self.postings, offset - within))
+                prefixes = _fixed(Prefixes.of(self.matrix, postings, offset - within))
                 return sparse_search(corpus, self._scratch, partial(search_prefixes, prefixes))
             return sparse_search(corpus, self._scratch, search_bounded)
         if scanner not in self._scans:
