@@ -6,7 +6,7 @@ partition the graph, describe the result. A run grows by the same steps, but beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -18,8 +18,6 @@ from arbo.corrections.constraints import constraints_on
 from arbo.corrections.edits import edit_spans
 from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
-from arbo.data.columns import cells_of, columns_named
-from arbo.data.corpus import Inputs
 from arbo.data.fingerprint import warnings_of
 from arbo.data.gold import Gold
 from arbo.data.tables import is_list_of_names
@@ -409,14 +407,14 @@ class Linker:
         config = self.config
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         entities = None if self._entities is None else self._entities.by_group(config.map_types)
-        groups = groups_of_mentions(mentions.inputs, config.map_types, check=not config.per_document)
+        alone, inputs = config.per_document, mentions.inputs
+        groups = groups_of_mentions(inputs, config.map_types, check=not alone)
         is_list = self.kb is None and config.treat_as == "list"
         limit = config.limits(mentions.encoder.threshold)[1]
         all_count = is_list or not within_threshold or self.edges is not None or config.nil_linkage == "average"
         within = None if all_count or limit == float("inf") else limit
-        first = first_alike(mentions.inputs, self._alike(mentions.inputs, groups), apart) if is_list and k else None
-        numbers = compared, config.candidates
-        return SearchSettings(self.kb, entities, groups, *numbers, within, config.per_document, first)
+        first = first_alike(inputs, groups, apart, config.evidence) if is_list and k else None
+        return SearchSettings(self.kb, entities, groups, compared, config.candidates, within, alone, first)
 
     def _gap(self, nearest: Retrieval, memory: Memory | None) -> float | None:
         """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""
@@ -426,13 +424,6 @@ class Linker:
         if self.kb is None or not of_letters or self.config.per_document or self.config.entity_threshold != "default":
             return None
         return 0.0 if self.config.kb_complete else estimated_gap(nearest.entities, nearest.inputs.names, self.kb)
-
-    def _alike(self, inputs: Inputs, groups: Sequence[Hashable]) -> Sequence[Hashable]:
-        """Return what must be equal beside the names of mentions that are one: groups, and evidence but for sources."""
-        if self.config.evidence is None:
-            return groups
-        names = [name for name, kind in columns_named(self.config.evidence) if kind != "source"]
-        return list(zip(groups, *cells_of(inputs, names, check=False).values(), strict=True))
 
     def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from arbo import engine
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import coded, codes_of, numbers
+from arbo.data.columns import cells_of, columns_named
 from arbo.data.corpus import Inputs
 from arbo.data.tables import names_in
 from arbo.encoders.encoder import Encoder
@@ -232,16 +233,21 @@ def among_mentions(groups: Sequence[Hashable], first: Ids | None = None) -> list
     return [Group(rows, rows, key) for key, rows in rows_of.items() if len(rows) > 1]
 
 
-def first_alike(inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str]) -> npt.NDArray[np.int64]:
-    """Return the first mention with the same name, type and group as each; (mentions,).
+def first_alike(
+    inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str], evidence: str | None
+) -> npt.NDArray[np.int64]:
+    """Return the first mention with the same name, type, group and evidence, but for sources, as each; (mentions,).
 
-    It is the mention itself if its name is blank, or its id is one of ``apart``.
+    It is the mention itself if its name is blank, or its id is one of ``apart``. For ``evidence`` see `LinkerConfig`.
     """
+    if evidence is not None:
+        weighed = [name for name, kind in columns_named(evidence) if kind != "source"]
+        groups = list(zip(groups, *cells_of(inputs, weighed, check=False).values(), strict=True))
+    group = codes_of(groups)
     columns = ["mention_id", "text", "expansion", "type"]
     mentions = inputs.corpus.tables.mentions.select(columns).take(numbers(inputs.rows))
     names = names_in(mentions)
     name, type_ = (coded(pc.fill_null(column, ""))[0] for column in (names, mentions["type"]))
-    group = codes_of(groups)
     key = (name * (type_.max(initial=0) + 1) + type_) * (group.max(initial=0) + 1) + group
     is_alone = np.asarray(pc.equal(pc.utf8_trim_whitespace(names), ""))
     if apart:
