@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
-from arbo.text.sentences import sentences
-from arbo.text.words import content_words
+from arbo.text.words import content_words, sentences
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 

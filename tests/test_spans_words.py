@@ -16,8 +16,7 @@ from arbo.encoders.word_index import WordIndex
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.finding import DictionaryFinder, without_overlaps
 from arbo.text.names import normalize_name
-from arbo.text.sentences import lines, passages, sentences
-from arbo.text.words import content_words, fold, windows, words
+from arbo.text.words import content_words, fold, lines, passages, sentences, windows, words
 
 
 def cut(text: str, spans: object) -> list[str]:

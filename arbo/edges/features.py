@@ -23,8 +23,7 @@ from arbo.data.arrow import codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, ranges, sorted_unique
 from arbo.text.names import normalize_name
 from arbo.text.phrases import PRONOUNS, TOKEN, head_of, tokens_of
-from arbo.text.sentences import sentences
-from arbo.text.words import STOP_WORDS, words
+from arbo.text.words import STOP_WORDS, sentences, words
 
 _STARTS = ("", "the", "this that these those", "my your his her its our their", "a an some any another many several no")
 _DEFINITE = 3

@@ -34,8 +34,7 @@ from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.formats.files import Block, Piece, check_id, hull, one_line, read_lines
 from arbo.text.checks import Span
-from arbo.text.sentences import lay_out
-from arbo.text.words import words
+from arbo.text.words import lay_out, words
 
 SUFFIXES = (".conll", "_conll")
 

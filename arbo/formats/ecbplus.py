@@ -30,7 +30,7 @@ from arbo.data.objects import a_kind, anything, fields, string
 from arbo.errors import DataError
 from arbo.formats.files import Paths, Piece, parse_whole, read_items, read_lines, read_text
 from arbo.text.checks import Span
-from arbo.text.sentences import lay_out
+from arbo.text.words import lay_out
 
 _CORPUS = "_corpus.txt"
 

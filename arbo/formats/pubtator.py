@@ -31,7 +31,7 @@ from arbo.data.documents import compare, marked_document, span_between
 from arbo.data.gold_ids import ids_in
 from arbo.errors import DataError
 from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line
-from arbo.text.sentences import lines, sentences
+from arbo.text.words import lines, sentences
 
 SUFFIXES = (".txt", ".pubtator")
 

@@ -19,7 +19,7 @@ from arbo.files import PathLike
 from arbo.formats import GRAPHS, TABLES, Ids, writer
 from arbo.results.run import Ints, Run
 from arbo.results.views import ends_of, mention_view
-from arbo.text.sentences import sentences
+from arbo.text.words import sentences
 
 _STEPS_SHOWN = 8
 """Maximum number of mentions shown of a path; of a longer path, the last ones are shown."""

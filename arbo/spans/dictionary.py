@@ -21,8 +21,7 @@ from arbo.data import KnowledgeBase
 from arbo.text.abbreviations import singular_form
 from arbo.text.checks import Span
 from arbo.text.names import signs_of
-from arbo.text.sentences import sentences, unwrapped
-from arbo.text.words import ARTICLES, capital_stop_words, content_words, fold
+from arbo.text.words import ARTICLES, capital_stop_words, content_words, fold, sentences, unwrapped
 
 _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""

@@ -23,8 +23,7 @@ from arbo.spans.finding import Proposal, Spans
 from arbo.spans.model import LabelAttention
 from arbo.text.abbreviations import expander
 from arbo.text.checks import Span
-from arbo.text.sentences import passages, unwrapped
-from arbo.text.words import APOSTROPHES, Offsets, content_words, fold, offsets_of, windows, words
+from arbo.text.words import APOSTROPHES, Offsets, content_words, fold, offsets_of, passages, unwrapped, windows, words
 
 MOST_WORDS = 6  # maximum number of words of a run that is compared with names
 _NEAREST = 8  # number of nearest entities of each run of words

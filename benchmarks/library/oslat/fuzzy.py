@@ -14,8 +14,7 @@ from rapidfuzz.process import cdist
 from arbo.data import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import Spans, without_overlaps
-from arbo.text.sentences import unwrapped
-from arbo.text.words import Offsets, fold, windows, words
+from arbo.text.words import Offsets, fold, unwrapped, windows, words
 from clustering.arrays import Floats, Ids
 
 _AT_ONCE = 256  # number of entities to compare with a text at once, which bounds the memory

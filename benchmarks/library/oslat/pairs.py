@@ -14,8 +14,7 @@ from arbo.data.documents import text_of
 from arbo.data.gold import Gold
 from arbo.spans.finding import Spans
 from arbo.text.checks import Span
-from arbo.text.sentences import lines
-from arbo.text.words import Offsets
+from arbo.text.words import Offsets, lines
 from clustering.arrays import Bools, Ids
 
 

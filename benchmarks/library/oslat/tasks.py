@@ -10,7 +10,7 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.formats import read_documents, read_knowledge_base
-from arbo.text.sentences import sentences
+from arbo.text.words import sentences
 from clustering.arrays import Ids
 from library.corpora import Data
 from library.folders import DATA
