@@ -204,7 +204,9 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
     if strategy == "1rand":
         other = _random_other(snapshot.gold, rng)
     elif strategy == "1nn" or len(mentions) < len(clustered):
-        other = _nearest_other(snapshot)
+        clusters, every = [Group(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
+        lists = nearest_within(clusters, every, every, 1, metric=snapshot.metric, progress=silent)
+        other = lists.ids[:, 0].astype(np.int64)  # ties to the first; -1 for a mention that is alone
     if strategy == "arborescence":
         for cluster in _clusters(snapshot.gold):
             rows = snapshot.mentions.matrix[snapshot.mentions.row[cluster]]
@@ -246,10 +248,3 @@ def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
             places = rng.integers(len(cluster) - 1, size=len(cluster))
             other[cluster] = cluster[places + (places >= np.arange(len(cluster)))]
     return other
-
-
-def _nearest_other(snapshot: Snapshot) -> Ids:
-    """Find the nearest other mention of the cluster, ties to the first; -1 for a mention that is alone."""
-    clusters, mentions = [Group(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
-    near = nearest_within(clusters, mentions, mentions, 1, metric=snapshot.metric, progress=silent)
-    return near.ids[:, 0].astype(np.int64)
