@@ -178,17 +178,6 @@ def test_without_mention_edges_documents_do_not_matter_to_each_other() -> None:
     assert together.select(columns).equals(one_by_one.select(columns))
 
 
-def test_the_order_of_documents_only_relabels() -> None:
-    documents, kb = arbo.load_sample()
-    forth, back = (linker(kb).link(order) for order in (documents, list(documents)[::-1]))
-    decisions = []
-    for result in (forth, back):
-        decided = {link.mention.id: (link.entity, link.score, link.bottleneck) for link in result.links}
-        clusters = {frozenset(mention.id for mention in cluster.mentions) for cluster in result.discovered}
-        decisions.append((decided, clusters))
-    assert decisions[0] == decisions[1]
-
-
 _DIGEST = """
 import hashlib, sys, arbo, pyarrow as pa
 documents, kb = arbo.load_sample()
