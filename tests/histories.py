@@ -74,12 +74,9 @@ class History:
 
     STEPS = ("remove", "add", "remove_mention", "save", "add_with_corrections", "add_with_corrections", "exchange")
 
-    def __init__(
-        self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False, corrected: bool = True
-    ) -> None:
+    def __init__(self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False) -> None:
         self.folder = folder
         self.rng = np.random.default_rng(seed)
-        self.corrected = corrected
         self.kb = KB if kb else None
         self.documents = {
             one.id: one
@@ -124,7 +121,7 @@ class History:
         return among[self.rng.integers(len(among))]
 
     def _drawn_lines(self) -> list[Any]:
-        return [self._line() for _ in range(self.rng.integers(0, 10))] if self.corrected else []
+        return [self._line() for _ in range(self.rng.integers(0, 10))]
 
     def _line(self) -> dict[str, Any]:
         """Draw a correction of any kind; what it is about may be missing, removed, or come later."""
@@ -235,11 +232,11 @@ class History:
         return self.linker.reranker.asked if isinstance(self.linker.reranker, Oracle) else []
 
 
-def live(seed: int, n_steps: int = 4, **kind: bool) -> None:
+def live(seed: int, **kind: bool) -> None:
     """Live through a history, with a check after each step."""
     with TemporaryDirectory() as folder:
         history = History(seed, Path(folder), **kind)
-        for _ in range(n_steps):
+        for _ in range(4):
             try:
                 history.step()
                 history.check()

@@ -1,4 +1,4 @@
-"""Runs that obey corrections, and runs with a reranker, grow like any other."""
+"""Runs that obey corrections, and runs with a reranker, grow like any other; `growth.histories` has random ones."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from builders import document, linker, passage, save_data, save_lines
 from conftest import Run, Sample
-from histories import KINDS, History, equal, live
+from histories import History, equal
 from rerankers import Oracle, knows_gold
 from test_corrections import states
 
@@ -18,12 +18,6 @@ from arbo.retrieval.reranking import known_scores
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
 TEXT = "The marsh fever of kelp blight patients."
-
-
-@pytest.mark.parametrize("seed", range(len(KINDS)))
-def test_a_history_ends_in_the_refit_and_in_the_run_of_all_at_once(seed: int) -> None:
-    """Without corrections; the campaign `growth.histories` has them."""
-    live(seed, n_steps=2, **KINDS[seed], corrected=False)
 
 
 def test_histories_have_corrections_of_all_kinds_and_fates(tmp_path: Path) -> None:
