@@ -68,14 +68,13 @@ def decided(linker: Linker, corpus: Corpus, *, discover: bool) -> tuple[Any, ...
     return result.mention_table, result.link_table, result.cluster_table, result.entity_table, told
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("discover", "method"), [(True, "minimax"), *((False, method) for method in METHODS)])
 @pytest.mark.parametrize("metric", ["cosine", "dot"])
 @pytest.mark.parametrize("form", [VectorEncoder, Sparse])
-@pytest.mark.parametrize("discover", [True, False])
 def test_the_partition_is_that_of_complete_lists(
     form: type[VectorEncoder], metric: Metric, method: Method, discover: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At thresholds that some edges have exactly, and just below and above them."""
+    """At thresholds that some edges have exactly, and just below and above them; discovery is one for all methods."""
     corpus, kb, encoder = problem(form, metric, 1)
     whole = Linker(kb, encoder).retrieve(corpus, k=6)
     there = whole.mentions.dissimilarity[np.isfinite(whole.mentions.dissimilarity)]
