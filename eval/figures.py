@@ -73,11 +73,8 @@ class Figure(ABC):
 
     score: float
     """The score of all documents together; NaN for 0/0."""
-
-    @property
-    @abstractmethod
-    def n_documents(self) -> int:
-        """Number of documents."""
+    n_documents: int
+    """Number of documents."""
 
     @property
     def value(self) -> float:
@@ -138,6 +135,7 @@ class Summed(Brief, Figure):
     counts: FloatArray
     ratio: Ratio
     score: float = field(init=False)
+    n_documents: int = field(init=False)
 
     def __post_init__(self) -> None:
         counts = np.asarray(self.counts, np.float64)
@@ -154,11 +152,7 @@ class Summed(Brief, Figure):
                 raise ValueError(f"{wrong}; give each numerator before its denominator")
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "score", float(self.ratio(counts.sum(axis=0))))
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents."""
-        return len(self.counts)
+        object.__setattr__(self, "n_documents", len(counts))
 
     def _interval(self, how: Resampling) -> Interval | None:
         scores = bootstrap(self.counts, self.ratio, how)
@@ -175,7 +169,7 @@ class Summed(Brief, Figure):
 
     def method(self, how: Resampling) -> Method:
         """Describe how interval and comparison are computed."""
-        n = len(self.counts)
+        n = self.n_documents
         is_exact = has_all_exchanges(n, how)
         exchanges = f"all 2^{n} exchanges" if is_exact else f"{how.n_permutations:,} random exchanges"
         # An exchange and its mirror image are equally extreme.
@@ -213,15 +207,12 @@ class OfClusters(Brief, Figure):
     """(mentions,) true cluster"""
     document: IntArray
     """(mentions,) document, from 0 without gaps"""
+    n_documents: int
+    """number of documents with a mention"""
     score: float
     """score of all mentions, at most 1; NaN for 0/0"""
     half_scores: Callable[[Resampling], FloatArray]
     """scores of the half-samples, from `half_samples`; 0 for 0/0"""
-
-    @property
-    def n_documents(self) -> int:
-        """Number of documents with a mention."""
-        return int(self.document.max(initial=-1)) + 1
 
     def _interval(self, how: Resampling) -> Interval:
         deviations = half_sample_deviations(self.half_scores(how), self.n_documents)

@@ -146,7 +146,7 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
 
     def figure(place: int, line: Any) -> OfClusters:
         value = float(line.score.ratio(line.score.counts)[0]) if line.name != "ARI" or has_both else np.nan
-        return OfClusters(true, where, value, lambda how: halves(how)[:, place])
+        return OfClusters(true, where, n_documents, value, lambda how: halves(how)[:, place])
 
     lines = _of_table(Contingency.from_codes(true, pred), singletons)
     return [replace(line, score=figure(place, line)) for place, line in enumerate(lines)]
