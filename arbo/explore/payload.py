@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import strings
 from arbo.errors import UsageError
 from arbo.explore.cuts import cuts_of, trees
 from arbo.files import json_ready
@@ -269,9 +268,9 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     place = pc.index_in(known.ids, table["entity_id"].combine_chunks())
     columns.strings("entity", known.ids)
     columns.strings("entity.name", table["name"].take(place))
-    aliases = table["aliases"].take(place.slice(0, known.n_linked)).to_pylist()
-    columns.numbers("aliases.all", [len(names or ()) for names in aliases])
-    columns.strings("alias", strings([name for names in aliases for name in (names or ())[:_ALIASES]]))
+    aliases = table["aliases"].take(place.slice(0, known.n_linked)).combine_chunks()
+    columns.numbers("aliases.all", pc.fill_null(pc.list_value_length(aliases), 0))
+    columns.strings("alias", pc.list_slice(aliases, 0, _ALIASES).flatten())
 
 
 def _histogram(run: Run) -> dict[str, list[Any]]:
