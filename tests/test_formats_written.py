@@ -144,6 +144,7 @@ def test_brat(tmp_path: Path) -> None:
         "T8\tMONDO 23 26\tFlu",
     ]
     assert notes == {"NIL mentions written without an id": 1}
+    assert "[entities]\nMONDO\nUBERON\n\n[relations]" in (tmp_path / "out/annotation.conf").read_text()
 
 
 def test_brat_splits_at_line_ends_and_names_files_safely(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_further_columns_are_kept(result: arbo.Result, tmp_path: Path) -> None:
     assert frame["year"].max() == 1990 + len(documents) - 1
     assert set(frame["confidence"]) == {0.5}
     assert wider.export(tmp_path / "links.csv", "csv") == {}
-    assert list(pd.read_csv(tmp_path / "links.csv").columns) == list(flat_table(wider).column_names)
+    assert list(pd.read_csv(tmp_path / "links.csv").columns) == [*flat_table(wider).column_names, "reviewed"]
 
 
 def test_a_column_never_replaces_another_and_long_integers_survive(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_pandas_reads_the_tables(result: arbo.Result, tmp_path: Path) -> None:
     for to, separator in (("csv", ","), ("tsv", "\t")):
         assert result.export(tmp_path / f"links.{to}.gz", to) == {}
         read = pd.read_csv(tmp_path / f"links.{to}.gz", sep=separator)
-        assert list(read.columns) == list(frame.columns)
+        assert list(read.columns) == [*frame.columns, "reviewed"]
         assert read["sentence"].tolist() == frame["sentence"].tolist()
         assert read["nil"].tolist() == frame["nil"].tolist()
 
@@ -214,8 +214,8 @@ def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path:
 
 
 def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
-    with pytest.raises(arbo.UsageError, match=r"unknown format 'xlsx'; known: csv, .*, clusters"):
-        result.export(tmp_path / "out", "xlsx")
+    with pytest.raises(arbo.UsageError, match=r"unknown format 'docx'; known: csv, .*, neo4j"):
+        result.export(tmp_path / "out", "docx")
     with pytest.raises(arbo.UsageError, match="ids must be one of links, gold, not 'link'"):
         result.export(tmp_path / "out", "jsonl", ids="link")
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):

@@ -247,10 +247,10 @@ def _whole(read: Callable[..., Any], paths: list[Path], what: _Items, name: str,
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
-    """Count and name the content of folders that a reader of ``suffixes`` ignores, except hidden files."""
+    """Count and name the content of folders that a reader of ``suffixes`` ignores, except hidden and `.conf` files."""
     folders = [path for path in paths if suffixes and path.is_dir()]
     ignored = {path for folder in folders for path in folder.iterdir()} - {*data_files(folders, suffixes)}
-    names = sorted(path.name for path in ignored if not path.name.startswith("."))
+    names = sorted(path.name for path in ignored if not path.name.startswith(".") and path.suffix != ".conf")
     shown = ", ".join([*names[:10], *["..."] * (len(names) > 10)])
     return {f"files and subfolders left out: {shown}": len(names)} if names else {}
 

@@ -57,8 +57,11 @@ _PART |= dict.fromkeys(_LISTS, any_list)
 def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the documents of a file."""
     if read_head(file, 1000).lstrip().startswith("<"):
-        found = map(_record, xml_elements(file, "document"))
-        yield from (Piece(one, f"{file}, document {n}") for n, one in enumerate(found, 1))
+        try:
+            for n, element in enumerate(xml_elements(file, "document"), start=1):
+                yield Piece(_record(element), f"{file}, document {n}")
+        except RecursionError:
+            raise DataError("the XML is nested too deeply", file=str(file)) from None
         return
     for piece in json_pieces(file, records):
         whole = piece.content if isinstance(piece.content, dict) else {}

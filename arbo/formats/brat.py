@@ -34,7 +34,7 @@ from itertools import count, pairwise
 from pathlib import Path
 from urllib.parse import quote
 
-from arbo.data import Corpus, Document, Marked, OnError, Records
+from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -173,9 +173,9 @@ def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iter
 
 
 def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:
-    """Write a folder of pairs, see `new_folder`; raise DataError for an id that BRAT cannot hold."""
+    """Write a folder of pairs, and types for BRAT, see `new_folder`; raise DataError for an id that it cannot hold."""
     notes: Counter[str] = Counter()
-    taken: set[str] = set()
+    taken, types = set[str](), set[str]()
     with new_folder(folder) as partial:
         for document in documents:
             name = _file_name(document.id, taken)
@@ -185,7 +185,15 @@ def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[s
             (partial / f"{name}.txt").write_bytes(text.encode())
             lines = "".join(f"{line}\n" for line in _annotation_lines(document, names, notes))
             (partial / f"{name}.ann").write_bytes(lines.encode())
+            types.update(map(_label, document.mentions))
+        known = "".join(f"{label}\n" for label in sorted(types))
+        sections = f"[entities]\n{known}\n[relations]\n\n[events]\n\n[attributes]\n"
+        (partial / "annotation.conf").write_text(sections, "utf-8")
     return notes
+
+
+def _label(mention: Mention) -> str:
+    return "_".join((mention.type or "").split()) or "Mention"
 
 
 def _file_name(id_: str, taken: set[str]) -> str:
@@ -211,7 +219,7 @@ def _annotation_lines(document: Document, names: Mapping[str, str], notes: Count
         if not spans:
             notes["mentions left out, since they consist of line ends"] += 1
             continue
-        label = "_".join((mention.type or "").split()) or "Mention"
+        label = _label(mention)
         notes["mentions split or cut at a line end"] += spans != [*mention.spans]
         differs = label != mention.type
         notes["mentions whose label differs from their type: `Mention` for none, `_` for blanks"] += differs
