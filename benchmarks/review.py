@@ -203,6 +203,9 @@ def main() -> None:
     }
     rows = [{name: value for name, value in cell.items() if name not in kept} for cell in cells]
     parts: dict[str, list[Cell]] = {"with a knowledge base": [], "without one": [], "broken": list(broken())}
+    for row in parts["broken"]:
+        names = (row["corpus"], row["part"], row["spread"])
+        figures |= {key(*names, column): value for column, value in row.items() if column.startswith("broken")}
     for row in rows:
         parts["without one" if row["corpus"] == "ECB+" else "with a knowledge base"].append(row)
     record("review", figures | seconds(), parts, cells=cells)

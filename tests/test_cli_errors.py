@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("discover test.jsonl --kb kb.jsonl --out out", 2, "No such option: --kb"),
         ("train finder --edges x", 2, "No such option: --edges"),
         ("link test.jsonl --format word --kb kb.jsonl --out out", 2, "'word' is not one of"),
-        ("export run --to xlsx --out x", 2, "'--to': 'xlsx' is not one of"),
+        ("export run --to docx --out x", 2, "'--to': 'docx' is not one of"),
         ("train encoder --preset proxies", 2, "'--preset': 'proxies' is not one of"),
         # settings
         (f"{_LINK} --k -1", 2, "k must be an integer of at least 0, not -1"),

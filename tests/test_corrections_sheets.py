@@ -8,6 +8,7 @@ from conftest import Run, Sample
 
 import arbo
 from arbo.corrections.lines import corrections_of
+from arbo.formats import xlsx
 from arbo.formats.xlsx import read_cells
 
 ANSWERS = {
@@ -97,7 +98,7 @@ def test_what_cannot_be_read_is_told_with_its_place(content: str, message: str, 
         corrections_of(tmp_path / "sheet.csv")
 
 
-def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path) -> None:
+def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = arbo.Linker().discover(["=1+1", "-2", "a\x0bb", "same", "same"])
     found.export(tmp_path / "run.xlsx", "xlsx")
     cells = read_cells(tmp_path / "run.xlsx")
@@ -106,3 +107,6 @@ def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "no.xlsx").write_text("mention_id,reviewed\n")
     with pytest.raises(arbo.DataError, match="not a workbook"):
         corrections_of(tmp_path / "no.xlsx")
+    monkeypatch.setattr(xlsx, "LARGEST_ARCHIVE", 2**10)
+    with pytest.raises(arbo.DataError, match="unpacks to more than"):
+        read_cells(tmp_path / "run.xlsx")

@@ -94,12 +94,12 @@ def test_no_id_of_a_document_leads_out_of_the_folder(tmp_path: Path) -> None:
     write_brat(documents, tmp_path / "out", {})
     assert {*tmp_path.iterdir()} == before | {tmp_path / "out"}
     written = list((tmp_path / "out").rglob("*"))
-    assert len(written) == 2 * len(IDS)
+    assert len(written) == 2 * len(IDS) + 1  # the types
     assert all(path.is_file() and path.parent == tmp_path / "out" for path in written)
     assert not [path.name for path in written if path.name.startswith(".")]
     devices = {path.name.partition(".")[0].rstrip().upper() for path in written} & {"CON", "NUL", "COM1", "LPT²"}
     assert not devices, "names that Windows keeps for devices"
-    assert len({unicodedata.normalize("NFD", path.name).lower() for path in written}) == 2 * len(IDS)
+    assert len({unicodedata.normalize("NFD", path.name).lower() for path in written}) == 2 * len(IDS) + 1
     assert len(read_brat(tmp_path / "out")) == len(IDS)
 
 

@@ -182,7 +182,7 @@ def _run(
         if output.preview:
             say_corrections(result)
             changes = arbo.diff(decide(documents), result)
-            console.answer({"corrections": result.manifest["corrections"], **changes.as_dict()}, changes)
+            console.answer({"corrections": result.manifest.get("corrections"), **changes.as_dict()}, changes)
             if not console.as_json:
                 console.print_changes(changes, 20)
             return

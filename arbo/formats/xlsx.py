@@ -7,17 +7,18 @@ between the two nearest entities, are coloured from the doubtful ones on.
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.files import PathLike, write_whole
+from arbo.formats.files import LARGEST_ARCHIVE
 
 CHOICES = ("ok", "NIL", "not", "drop")
 """Answers that a cell offers; ids and new names are written into it."""
-_MOST_ROWS, _WIDEST = 2**20 - 1, 60
+_MOST_ROWS, _LONGEST, _WIDEST = 2**20 - 1, 32_767, 60
 _COLOURS = {"start_color": "F8B4A6", "mid_color": "FFF3C4", "end_color": "FFFFFF"}
 
 
@@ -31,11 +32,12 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     lists = [pc.binary_join(column, " | ") if pa.types.is_list(column.type) else column for column in table.columns]
     for row in (names, *zip(*(column.to_pylist() for column in lists), strict=True)):
         sheet.append([_cell(excel, sheet, value) for value in row])
-    end = len(table) + 1
+    end, cut = len(table) + 1, 0
     for place, (name, column) in enumerate(zip(names, lists, strict=True), start=1):
         letter = excel.utils.get_column_letter(place)
-        longest = pc.max(pc.utf8_length(pc.fill_null(pc.cast(column, pa.string()), ""))).as_py() or 0
-        sheet.column_dimensions[letter].width = min(_WIDEST, max(len(name), longest) + 2)
+        lengths = pc.utf8_length(pc.fill_null(pc.cast(column, pa.string()), ""))
+        sheet.column_dimensions[letter].width = min(_WIDEST, max(len(name), pc.max(lengths).as_py() or 0) + 2)
+        cut += pc.sum(pc.greater(lengths, _LONGEST)).as_py() or 0
         sheet.cell(1, place).font = excel.styles.Font(bold=True)
         if name == "reviewed":
             offered = excel.worksheet.datavalidation.DataValidation("list", formula1=f'"{",".join(CHOICES)}"')
@@ -49,14 +51,17 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     sheet.freeze_panes = "A2"
     sheet.auto_filter.ref = sheet.dimensions
     write_whole(path, book.save)
-    return Counter()
+    return Counter({f"cells cut to {_LONGEST:,} characters, the most that Excel holds": cut})
 
 
 def read_cells(file: Path) -> list[tuple[int, list[str]]]:
     """Return the cells of each row of the first sheet that is not blank, with its number from 1."""
     try:
-        sheet = _openpyxl().load_workbook(file, read_only=True, data_only=True).worksheets[0]
-        rows = [(number, [_text(value) for value in row]) for number, row in enumerate(sheet.values, start=1)]
+        with file.open("rb") as stream:
+            if sum(one.file_size for one in ZipFile(stream).infolist()) > LARGEST_ARCHIVE:
+                raise DataError(f"the workbook unpacks to more than {LARGEST_ARCHIVE >> 20} MiB", file=str(file))
+            sheet = _openpyxl().load_workbook(stream, read_only=True, data_only=True).worksheets[0]
+            rows = [(number, [_text(value) for value in row]) for number, row in enumerate(sheet.values, start=1)]
     except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
         raise DataError(f"not a workbook of Excel ({error})", file=str(file)) from None
     return [(number, cells) for number, cells in rows if any(cells)]

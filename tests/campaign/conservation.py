@@ -16,6 +16,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import text_of
 from arbo.data.gold import Gold
 from arbo.formats import GRAPHS, TABLES, WRITERS, read_documents, writer
+from arbo.formats.xlsx import read_cells
 from arbo.spans.finding import LEFT_OUT
 from arbo.spans.model_finder import Pieces
 from campaign.runner import Campaign
@@ -199,7 +200,10 @@ def _exports(seed: int, folder: Path) -> None:
         if ids == "gold" and not any(mention.gold is not None for mention in _mentions(documents)):
             continue  # refused
         notes = result.export(path, to, ids=ids)
-        if to in ("csv", "tsv"):
+        if to == "xlsx":
+            (_, names), *rows = read_cells(path)
+            assert [row[names.index("mention_id")] for _, row in rows] == [one.id for one in _mentions(documents)]
+        elif to in ("csv", "tsv"):
             with path.open(encoding="utf-8-sig", newline="") as stream:
                 rows = list(csv.DictReader(stream, delimiter="," if to == "csv" else "\t"))
             assert len(rows) == len(_mentions(documents))

@@ -93,7 +93,7 @@ def _one_cache(seed: int, folder: Path) -> None:
 def _write(file: str, who: int, n: int) -> None:
     review = Review(cast(Any, None), Path(file), (), author=f"a{who}")  # to write, it needs no run
     for line in range(n):
-        review.write({"mention": f"m{who}-{line}", "new": "ü" * 50})
+        review.write([{"mention": f"m{who}-{line}", "new": "ü" * 50}])
 
 
 def _one_corrections(seed: int, folder: Path) -> None:
