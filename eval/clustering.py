@@ -7,7 +7,7 @@ matrix is built.
 """
 
 import math
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -101,7 +101,7 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     # Homogeneity and completeness are I/H(K) and I/H(R); dividing by a mean of both H gives a mean of these.
     v_measure = f1(completeness, homogeneity)
     return {
-        "ari": _adjusted_rand_of(pairs),
+        "ari": adjusted_rand(*pairs),
         "rand": (pairs.tp + pairs.tn) / sum(pairs) if sum(pairs) else 1.0,
         "ami": ami,
         "nmi_arithmetic": v_measure,
@@ -150,28 +150,16 @@ def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
     -0.5
     """
-    return _adjusted_rand_of(pair_counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
+    return float(adjusted_rand(*pair_counts_from_contingency(Contingency.from_labels(labels_true, labels_pred))))
 
 
-def _adjusted_rand_of(pairs: PairCounts) -> float:
-    tp, fp, fn, tn = pairs
-    if fp == fn == 0:
-        return 1.0
-    return 2 * (tp * tn - fp * fn) / ((tp + fn) * (fn + tn) + (tp + fp) * (fp + tn))
+def adjusted_rand(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+    """Return the adjusted Rand index of `PairCounts`, or the indices of arrays of them.
 
-
-def adjusted_rand(
-    shared: FloatArray, found: FloatArray, true: FloatArray | float, all_: FloatArray | float
-) -> FloatArray:
-    """Return the adjusted Rand indices of pairs together on both sides, in the prediction and in the truth, and of all.
-
-    The error is below 1e-15, as no term exceeds half the divisor.
+    It is computed exactly from integers; from floats, the error is below 1e-15, as no term exceeds half the divisor.
     """
-    fp, fn = found - shared, true - shared
-    tn = all_ - shared - fp - fn
-    divisor = (shared + fn) * (fn + tn) + (shared + fp) * (fp + tn)
-    equal = (fp == 0) & (fn == 0)
-    return np.where(equal, 1.0, 2 * (shared * tn - fp * fn) / np.where(equal, 1.0, divisor))
+    equal = (fp == 0) & (fn == 0)  # then numerator and divisor are the same, and may both be 0
+    return (2 * (tp * tn - fp * fn) + equal) / ((tp + fn) * (fn + tn) + (tp + fp) * (fp + tn) + equal)
 
 
 # Minus the logarithm of the probability of each hypergeometric tail that is left out: exp(-32) is 1e-14.

@@ -107,10 +107,11 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     counts = cut_counts(tree.label, tree.left, tree.right, tree.step, tree.class_size)
     n, n_classes, pairs = tree.n_known, len(tree.class_size), n_pairs(tree.class_size)
     shared, found = counts.shared.astype(np.float64), counts.found.astype(np.float64)
+    fp, fn = found - shared, pairs - shared
     return Cuts(
         threshold=np.concatenate([[-np.inf], tree.height[tree.ends]]),
         clusters=counts.clusters,
-        ari=adjusted_rand(shared, found, float(pairs), n * (n - 1) / 2),
+        ari=adjusted_rand(shared, fp, fn, n * (n - 1) / 2 - shared - fp - fn),
         pairwise=_curves(shared, pairs, shared, found),
         b3=_curves(counts.b3_recall, n, counts.b3_precision, n),
         muc=_curves(n - counts.cells, n - n_classes, n - counts.cells, n - counts.clusters),

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import FloatArray, IntArray, Labels, encode_labels
-from .clustering import adjusted_rand
-from .contingency import Contingency, n_pairs
+from .clustering import adjusted_rand, pair_counts_from_contingency
+from .contingency import Contingency
 from .coreference import METRICS, Counts, Metric
 from .figures import Figure, OfClusters, Ratio, Resampling, Summed, half_samples
 from .ratio import divide, f_measure, nan_to_zero, proportion
@@ -170,6 +170,5 @@ def _of_table(table: Contingency, ari: bool) -> list[Any]:
     lines = _lines({metric: of.astype(np.float64) for metric, of in counts.items()})
     if not ari:
         return lines
-    sizes, n = (table.count, table.column_size, table.row_size), table.n_shared
-    pairs = np.column_stack([*map(np.atleast_1d, (*map(n_pairs, sizes), n * (n - 1) // 2))])
+    pairs = np.column_stack([*map(np.atleast_1d, pair_counts_from_contingency(table))])
     return [Line("ARI", Summed(pairs, lambda of: adjusted_rand(*np.moveaxis(of, -1, 0)))), *lines]
