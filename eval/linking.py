@@ -117,7 +117,7 @@ class LinkingOutcomes(Brief):
     def count(self, chosen: npt.ArrayLike | None = None, *, k: Sequence[int] = ()) -> LinkingCounts:
         """Count the mentions with a concept; a boolean array can select some of them.
 
-        The errors are those of `count_groups`, and TypeError if ``chosen`` does not hold booleans.
+        The errors are those of `macro`, and TypeError if ``chosen`` does not hold booleans.
 
         >>> linking_outcomes([0, 1, 2], [7, 4], [7, 5]).count([False, True]).accuracy
         0.0
@@ -126,17 +126,16 @@ class LinkingOutcomes(Brief):
         (counts,) = self._count(np.where(flags, 0, -1), 1, k)
         return counts
 
-    def count_groups(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> dict[Any, LinkingCounts]:
-        """Count the mentions with a concept by group; the label None means no group.
+    def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:
+        """Count the mentions with a concept by group, and return the means over groups; the label None means no group.
 
-        Every label has counts, even if none of its mentions has a concept. The result has the labels in the order in
-        which they first occur in ``labels``. ``name`` is the word for the labels in error messages. O(mentions) time
-        for each count, for any number of groups. Raise ValueError if the number of labels is wrong, or a k is not from
-        1 to the number of candidates, and TypeError if the labels are an unordered collection or cannot be hashed, or
-        ``k`` is not a list of integers.
+        Every label has counts, even if none of its mentions has a concept. ``name`` is the word for the labels in error
+        messages. O(mentions) time for each count, for any number of groups. Raise ValueError if the number of labels is
+        wrong, or a k is not from 1 to the number of candidates, and TypeError if the labels are an unordered collection
+        or cannot be hashed, or ``k`` is not a list of integers.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
-        >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
+        >>> {label: counts.accuracy for label, counts in outcomes.macro(["a", "a", None]).groups.items()}
         {'a': 0.5}
         """
         if isinstance(labels, str | bytes | Set | Mapping | None):
@@ -146,11 +145,7 @@ class LinkingOutcomes(Brief):
             raise ValueError(f"{name} has length {len(named)}, not {len(self)}; give one label for each mention")
         number = {label: i for i, label in enumerate(dict.fromkeys(label for label in named if label is not None))}
         group = np.array([number.get(label, -1) for label in named], np.int64)
-        return dict(zip(number, self._count(group, len(number), k), strict=True))
-
-    def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:
-        """Return the means over the groups of `count_groups`, with the same arguments and errors."""
-        groups = self.count_groups(labels, k=k, name=name)
+        groups = dict(zip(number, self._count(group, len(number), k), strict=True))
         with_concept = [counts for counts in groups.values() if counts.mentions]
         normalized = [counts.accuracy_normalized or 0.0 for counts in with_concept if counts.retrieved]
         recall = [counts.recall for counts in with_concept]
@@ -286,7 +281,7 @@ def linking_scores(
     mention's gold concept occurs in the training data; it adds scores for seen and for unseen mentions. ``groups`` maps
     the name of each grouping to the labels of the mentions, such as ``{"type": types, "domain": domains}``; it adds
     means over the groups under this name. A mention with the label None belongs to no group. The other arguments are
-    those of `linking_outcomes`. The errors are those of `linking_outcomes` and `LinkingOutcomes.count_groups`; raise
+    those of `linking_outcomes`. The errors are those of `linking_outcomes` and `LinkingOutcomes.macro`; raise
     TypeError also if ``seen`` does not hold booleans or ``groups`` is not a mapping.
 
     Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.

@@ -105,7 +105,7 @@ def test_recall_rises_with_k_and_is_the_accuracy_of_the_first_candidate_at_1(cas
 def test_groups_are_counted_as_if_alone(case):
     rows, predicted, candidates, labels = case
     outcomes = linking_outcomes(*csr(rows), predicted, candidates=candidates)
-    groups = outcomes.count_groups(labels, k=[1, 3])
+    groups = outcomes.macro(labels, k=[1, 3]).groups
     assert list(groups) == [label for label in dict.fromkeys(labels) if label is not None]
     for label, counts in groups.items():
         mentions = [i for i, other in enumerate(labels) if other == label]
@@ -142,7 +142,7 @@ def test_a_macro_average_is_the_mean_of_the_ratios_that_have_a_denominator(case,
     "kind", [np.array, lambda labels: np.array(labels, str), lambda labels: np.array(labels, object), iter]
 )
 def test_labels_of_any_kind(kind):
-    groups = linking_outcomes(**GOLD, predicted=PREDICTED).count_groups(kind([3, 1, 3, 1, 2, 2]))
+    groups = linking_outcomes(**GOLD, predicted=PREDICTED).macro(kind([3, 1, 3, 1, 2, 2])).groups
     assert list(map(int, groups)) == [3, 1, 2]
     assert [counts.mentions for counts in groups.values()] == [2, 2, 0]
     json.dumps(list(groups)[:2])  # Python's own kinds
