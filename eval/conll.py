@@ -14,7 +14,7 @@ mentions, then beginnings, then ends.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from .documents import ClusteredDocuments, FileFormatError
@@ -136,89 +136,75 @@ def read_conll(lines: Iterable[str]) -> ClusteredDocuments:
     a beginning, begins inside another document or has the same name as another, or there is no document. The error
     names line and column, unless the file as a whole is at fault.
     """
-    lines = [line.rstrip("\r\n") for line in lines]
-    documents: dict[str, list[list[Span]]] = {}
-    first_line: dict[str, int] = {}
-    n_words: dict[str, int] = {}
-    n_comments = 0
-    for name, begin, end in _documents(lines):
-        if name in documents:
-            problem = f"two documents have the name {name!r}, the first in line {first_line[name]}; rename one"
-            raise FileFormatError(problem, line=begin + 1, column=1)
-        first_line[name] = begin + 1
-        chains, n_words[name] = _chains(lines, begin + 1, end)
-        documents[name] = [*chains.mentions.values()]
-        n_comments += sum(map(is_comment, lines[begin + 1 : end]))
+    documents: dict[str, _Document] = {}
+    document: _Document | None = None
+    for number, line in enumerate((line.rstrip("\r\n") for line in lines), start=1):
+        if line.startswith("#") and (header := _BEGIN.fullmatch(line)):
+            if document is not None:
+                problem = f"a document begins inside the document of line {document.begin}"
+                raise FileFormatError(f"{problem}, whose `#end document` is missing", line=number, column=1)
+            document = _Document(header[1], number)
+        elif line.startswith("#") and _END.match(line):
+            if document is None:
+                raise FileFormatError("`#end document` without `#begin document`", line=number, column=1)
+            if same := documents.get(document.name):
+                problem = f"two documents have the name {same.name!r}, the first in line {same.begin}; rename one"
+                raise FileFormatError(problem, line=document.begin, column=1)
+            document.check_ends()
+            documents[document.name], document = document, None
+        elif document is not None:
+            document.read(number, line)
+        elif line and not line.isspace() and not is_comment(line):
+            guess = "; is this JSON?" if line.lstrip().startswith(("{", "[")) else ""
+            raise FileFormatError(f"a word outside a document; {_HOW_TO_BEGIN}{guess}", line=number, column=1)
+    if document is not None:
+        problem = "the document has no `#end document`: the file breaks off, or the line is missing"
+        raise FileFormatError(problem, line=document.begin, column=1)
     if not documents:
         raise FileFormatError(f"no documents; {_HOW_TO_BEGIN}")
-    notes = {"comments passed over": n_comments} if n_comments else {}
-    return ClusteredDocuments.first_of_each(documents, notes, n_words)
+    n_comments = sum(of.n_comments for of in documents.values())
+    return ClusteredDocuments.first_of_each(
+        {name: of.chains.mentions.values() for name, of in documents.items()},
+        {"comments passed over": n_comments} if n_comments else {},
+        {name: of.n_words for name, of in documents.items()},
+    )
 
 
 _HOW_TO_BEGIN = "a document begins with `#begin document (name); part 000`"
 
 
-def _documents(lines: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the documents in order, with their first and last line, and check that no word is between them."""
-    name: str | None = None
-    begin = outside = 0
-    for at, line in enumerate(lines):
-        if not line.startswith("#"):
-            continue
-        if header := _BEGIN.fullmatch(line):
-            if name is not None:
-                problem = f"a document begins inside the document of line {begin + 1}, whose `#end document` is missing"
-                raise FileFormatError(problem, line=at + 1, column=1)
-            _check_no_word(lines, outside, at)
-            name, begin = header[1], at
-        elif _END.match(line):
-            if name is None:
-                raise FileFormatError("`#end document` without `#begin document`", line=at + 1, column=1)
-            yield name, begin, at
-            name, outside = None, at + 1
-    if name is not None:
-        problem = "the document has no `#end document`: the file breaks off, or the line is missing"
-        raise FileFormatError(problem, line=begin + 1, column=1)
-    _check_no_word(lines, outside, len(lines))
+class _Document:
+    """The chains of a document, read line by line."""
 
+    def __init__(self, name: str, begin: int) -> None:
+        self.name, self.begin = name, begin
+        self.chains, self.n_words, self.n_comments = Chains(), 0, 0
+        self._marked: dict[int, tuple[int, str]] = {}  # number and text of the line of each word with brackets
 
-def _check_no_word(lines: list[str], begin: int, end: int) -> None:
-    for at in range(begin, end):
-        if _is_word(lines[at]):
-            guess = "; is this JSON?" if lines[at].lstrip().startswith(("{", "[")) else ""
-            problem = f"a word outside a document; {_HOW_TO_BEGIN}{guess}"
-            raise FileFormatError(problem, line=at + 1, column=1)
-
-
-def _is_word(line: str) -> bool:
-    return bool(line) and not line.isspace() and not is_comment(line)
-
-
-def _chains(lines: list[str], begin: int, end: int) -> tuple[Chains, int]:
-    chains = Chains()
-    word = 0
-    for at in range(begin, end):
-        line = lines[at]
+    def read(self, number: int, line: str) -> None:
         mark = line[-2:]
         if mark in _TABBED or (mark in _BLANKED and "\t" not in line and line[0] != "#"):
-            word += 1  # most words have no bracket
-        elif _is_word(line):
-            column = columns_of(line)[-1]
+            self.n_words += 1  # most words have no bracket
+        elif is_comment(line):
+            self.n_comments += 1
+        elif line and not line.isspace():
+            self._marked[self.n_words] = number, line
             try:
-                chains.read(word, column)
+                self.chains.read(self.n_words, columns_of(line)[-1])
             except BracketError as error:
-                raise _misplaced(str(error), lines, at, error.at) from None
-            word += 1
-    if chains.unclosed:
-        word, chain = chains.unclosed[0]
-        at = [at for at in range(begin, end) if _is_word(lines[at])][word]
-        column = columns_of(lines[at])[-1]
-        opening = next(b.at for b in brackets(column) if b.chain == chain and b.opens and not b.closes)
-        raise _misplaced(f"chain {chain} begins a mention here that does not end", lines, at, opening)
-    return chains, word
+                raise _misplaced(str(error), number, line, error.at) from None
+            self.n_words += 1
+
+    def check_ends(self) -> None:
+        for word, chain in self.chains.unclosed:
+            number, line = self._marked[word]
+            opening = next(
+                b.at for b in brackets(columns_of(line)[-1]) if b.chain == chain and b.opens and not b.closes
+            )
+            raise _misplaced(f"chain {chain} begins a mention here that does not end", number, line, opening)
 
 
-def _misplaced(problem: str, lines: list[str], at: int, in_column: int) -> FileFormatError:
-    line = lines[at].rstrip(" \t")
+def _misplaced(problem: str, number: int, line: str, in_column: int) -> FileFormatError:
+    line = line.rstrip(" \t")
     column = len(line) - len(columns_of(line)[-1]) + in_column + 1
-    return FileFormatError(problem, line=at + 1, column=column)
+    return FileFormatError(problem, line=number, column=column)
