@@ -4,7 +4,7 @@ import json
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from .contingency import Clusters, Contingency
@@ -153,48 +153,39 @@ def read_clusters(lines: Iterable[str]) -> ClusteredDocuments:
     """
     documents: dict[str, list[Mentions]] = {}
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            document, mentions = _cluster(line, partial(FileFormatError, line=number))
-            documents.setdefault(document, []).append(mentions)
+        if not line.strip():
+            continue
+        begin = len(line) - len(line.lstrip()) + 1
+        try:
+            document, mentions = _cluster(line)
+        except json.JSONDecodeError as error:
+            guess = "; is this CoNLL?" if line.startswith("#") else ""
+            problem = f"not JSON: {error.msg}; each line is one complete object{guess}"
+            raise FileFormatError(problem, line=number, column=error.colno) from None
+        except TypeError as error:
+            raise FileFormatError(str(error), line=number, column=begin) from None
+        except (RecursionError, ValueError):
+            problem = "too deeply nested, or a number of thousands of digits"
+            raise FileFormatError(problem, line=number, column=begin) from None
+        documents.setdefault(document, []).append(mentions)
     return ClusteredDocuments.first_of_each(documents)
 
 
-def _cluster(line: str, malformed: Callable[..., FileFormatError]) -> tuple[str, Mentions]:
-    begin = len(line) - len(line.lstrip()) + 1
-    try:
-        record = json.loads(line)
-        if not isinstance(record, dict):
-            example = '{"document": "d1", "mentions": ["m1", "m2"]}'
-            raise TypeError(f"expected an object such as {example}, not {line:.60}")
-        return _document(record), _mentions(record)
-    except json.JSONDecodeError as error:
-        guess = "; is this CoNLL?" if line.startswith("#") else ""
-        problem = f"not JSON: {error.msg}; each line is one complete object{guess}"
-        raise malformed(problem, column=error.colno) from None
-    except TypeError as error:
-        raise malformed(str(error), column=begin) from None
-    except (RecursionError, ValueError):
-        raise malformed("too deeply nested, or a number of thousands of digits", column=begin) from None
-
-
-def _document(record: dict[str, Any]) -> str:
+def _cluster(line: str) -> tuple[str, Mentions]:
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        example = '{"document": "d1", "mentions": ["m1", "m2"]}'
+        raise TypeError(f"expected an object such as {example}, not {line:.60}")
     for key in record:
         if key not in _KEYS:
             raise TypeError(f"unknown key {key!r:.60}; known: {', '.join(_KEYS)}")
-    document = record.get("document")
-    if document is None:
-        return ""
-    if not isinstance(document, str):
+    document, mentions = map(record.get, _KEYS)
+    if not isinstance(document, str | None):
         raise TypeError(f"'document' must be a string (in quotes), not {document!r:.60}")
-    return document
-
-
-def _mentions(record: dict[str, Any]) -> Mentions:
-    mentions = record.get("mentions")
     if not isinstance(mentions, list):
         problem = f"must be a list of mentions, not {mentions!r:.60}" if "mentions" in record else "is missing"
         raise TypeError(f"'mentions' {problem}")
-    return [*map(_mention, mentions)]
+    return document or "", [*map(_mention, mentions)]
 
 
 def _mention(value: Any) -> Hashable:
