@@ -265,14 +265,12 @@ def _linking_lines(
 
 def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
     """Return the mean accuracy over groups, or None if there are fewer than two."""
-    known = {label for label, has_one in zip(labels, concept, strict=True) if has_one and label is not None}
-    if len(known) < 2:
+    known = [mention for mention in np.flatnonzero(concept).tolist() if labels[mention] is not None]
+    number, group = np.unique(np.array(labels, np.object_)[known], return_inverse=True)
+    if len(number) < 2:
         return None
-    number: dict[str | None, int] = {label: i for i, label in enumerate(sorted(known))}
-    group = np.array([number.get(label, -1) for label in labels])
-    counts = np.zeros((document.max() + 1, 2, len(number)))
-    for place, chosen in enumerate((concept & correct & (group >= 0), concept & (group >= 0))):
-        np.add.at(counts, (document[chosen], place, group[chosen]), 1)
+    counts = np.zeros((document.max() + 1, len(number), 2))
+    np.add.at(counts, (document[known], group), np.column_stack([correct[known], concept[known]]))
     score = engine.Summed(counts.reshape(len(counts), -1), _mean_proportion)
     return Line(f"accuracy by {name}", score, over=f"mean over {len(number)} {name}s")
 
@@ -338,9 +336,7 @@ def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:
 
 
 def _mean_proportion(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Divide the first half of the columns by the second half, and return the mean over non-empty groups."""
-    right, among = np.split(counts, 2, axis=-1)
-    share = np.divide(right, among, out=np.zeros_like(among), where=among > 0)
-    n_groups = (among > 0).sum(axis=-1)
+    """Divide each first of two columns by the second, and return the mean over non-empty groups."""
+    share = engine.proportion(counts.reshape(*counts.shape[:-1], -1, 2))
     with np.errstate(invalid="ignore"):
-        return np.asarray(share.sum(axis=-1) / n_groups)
+        return np.asarray(np.nansum(share, axis=-1) / (~np.isnan(share)).sum(axis=-1))
