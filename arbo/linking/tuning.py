@@ -10,10 +10,11 @@ quantiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +122,7 @@ def choose(
         plan = _discovery_plan(retrieval, gold, ks_of(config), config, objective)
     else:
         plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, usual, method)
-    trials = tuple(progress(*plan))
+    trials = tuple(progress((trial() for trial in plan), len(plan)))
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
     if scoring and config.nil_linkage == "average":
         best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
@@ -152,8 +153,8 @@ def _linking_plan(
     usual_k: int,
     usual: tuple[float, float],
     method: Method | None,
-) -> tuple[Iterator[Trial], int]:
-    """Plan and count trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen.
+) -> list[Callable[[], Trial]]:
+    """Plan the trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen.
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
@@ -164,15 +165,12 @@ def _linking_plan(
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, usual[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, usual[1])
     mention_limits.sort(key=lambda limit: limit != usual[1])
-    every: tuple[Method, ...] = ("independent", "arborescence", "minimax", "undirected")
-    tried = [one for one in every if method in (None, one)]
+    tried: tuple[Method, ...] = (method,) if method else get_args(Method)
     nested = [one for one in tried if one in ("minimax", "undirected")]
-    alone, trees = ([one] if one in tried else [] for one in every[:2])
-    finite = [limit for limit in entity_limits if limit != np.inf]
     retrieval, scoring = _nearest_alone(retrieval, scoring)
     graphs = {k: retrieval.graph(k) for k in ks}
 
-    def best_entity_threshold(method: Method, k: int, limit: float, *, least: float) -> Trial:
+    def best_entity_threshold(method: Method, k: int, limit: float, least: float) -> Trial:
         steps = scoring.steps(partition(graphs[k], method, (np.inf, limit)), least=least)
         return steps.best_entity_threshold(Trial(method, k, None, _finite(limit), 0))
 
@@ -180,22 +178,20 @@ def _linking_plan(
         steps = scoring.steps(partition(graphs[k], method, (limit, np.inf)), least=limit)
         return steps.best_mention_threshold(Trial(method, k, limit, None, 0), usual[1])
 
-    def run() -> Iterator[Trial]:
-        for one in alone:
-            yield best_entity_threshold(one, usual_k, usual[1], least=-np.inf)
-        for k in ks:
-            for mention in mention_limits:
-                for one, entity in product(trees, entity_limits):
-                    linked = partition(graphs[k], one, (entity, mention)).entity
-                    yield Trial(one, k, _finite(entity), _finite(mention), scoring.score(linked))
-            for one in nested:
-                for mention in mention_limits:
-                    yield best_entity_threshold(one, k, mention, least=mention)
-                for entity in finite:
-                    yield best_mention_threshold(one, k, entity)
+    def at_both(method: Method, k: int, mention: float, entity: float) -> Trial:
+        score = scoring.score(partition(graphs[k], method, (entity, mention)).entity)
+        return Trial(method, k, _finite(entity), _finite(mention), score)
 
-    n_trees, n_nested = len(trees) * len(mention_limits) * len(entity_limits), len(mention_limits) + len(finite)
-    return run(), len(alone) + len(ks) * (n_trees + len(nested) * n_nested)
+    plan: list[Callable[[], Trial]] = []
+    if "independent" in tried:
+        plan += [partial(best_entity_threshold, "independent", usual_k, usual[1], -np.inf)]
+    for k in ks:
+        if "arborescence" in tried:
+            plan += [partial(at_both, "arborescence", k, *limits) for limits in product(mention_limits, entity_limits)]
+        for one in nested:
+            plan += [partial(best_entity_threshold, one, k, mention, mention) for mention in mention_limits]
+            plan += [partial(best_mention_threshold, one, k, entity) for entity in entity_limits if entity != np.inf]
+    return plan
 
 
 def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, _Scoring]:
@@ -213,8 +209,8 @@ def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, 
 
 def _discovery_plan(
     retrieval: Retrieval, gold: Gold, ks: list[int], config: LinkerConfig, objective: Objective
-) -> tuple[Iterator[Trial], int]:
-    """Plan and count a tree for each k; ties go to small k, then the threshold of ``config``, then a small one."""
+) -> list[Callable[[], Trial]]:
+    """Plan a tree for each k; ties go to small k, then the threshold of ``config``, then a small one."""
     classes = gold.classes
     if (classes < 0).all():
         raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
@@ -224,14 +220,13 @@ def _discovery_plan(
     average = config.nil_linkage == "average"
     usual = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
 
-    def run() -> Iterator[Trial]:
-        for k in ks:
-            tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
-            steps = _steps_of_tree(tree, classes, objective)
-            start = Trial("arborescence", k, None, None, 0)
-            yield steps.best_mention_threshold(start, usual, "nil_threshold" if average else "mention_threshold")
+    def best(k: int) -> Trial:
+        tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
+        steps = _steps_of_tree(tree, classes, objective)
+        start = Trial("arborescence", k, None, None, 0)
+        return steps.best_mention_threshold(start, usual, "nil_threshold" if average else "mention_threshold")
 
-    return run(), len(ks)
+    return [partial(best, k) for k in ks]
 
 
 def _are_comparable(classes: npt.NDArray[np.integer[Any]]) -> bool:
