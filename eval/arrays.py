@@ -93,8 +93,10 @@ def _brief(value: object) -> str:
     return repr(value)
 
 
-def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64; raise TypeError unless they are integers, and ValueError for a wrong shape.
+def integer_array(
+    values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0, length: int | None = None
+) -> IntArray:
+    """Return `values` as int64; raise TypeError unless they are integers, and ValueError for a wrong shape or length.
 
     Raise ValueError also for values below ``low`` or above 2^63 - 1.
     """
@@ -105,6 +107,9 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
         raise ValueError(f"{name} has rows of different lengths; {advice}") from None
     if array.ndim != n_axes:
         raise ValueError(f"{name} has shape {array.shape}; give an array of {n_axes} dimension{'s' * (n_axes != 1)}")
+    if length is not None and len(array) != length:
+        one = "integer" if n_axes == 1 else "row"
+        raise ValueError(f"{name} has length {len(array)}, not {length}; give one {one} for each mention")
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} holds {array.dtype}, not integers")
     if array.size and int(array.max()) > np.iinfo(np.int64).max:

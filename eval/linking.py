@@ -334,34 +334,6 @@ def linking_outcomes(
     >>> outcomes.correct, outcomes.rank
     (array([ True, False]), array([1, 2]))
     """
-    lengths, ids, flags = _checked_gold(gold_indptr, gold_indices, annotated)
-    n, concept = len(lengths), lengths > 0
-    entity = integer_array(predicted, name="predicted", low=-1)
-    if len(entity) != n:
-        raise ValueError(f"predicted has length {len(entity)}, not {n}; give one entity for each mention")
-    inside = ids >= 0
-    mention, gold = np.repeat(np.arange(n), lengths)[inside], ids[inside]
-    in_kb, correct = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    in_kb[mention] = True
-    correct[mention[entity[mention] == gold]] = True
-    if candidates is None:
-        return LinkingOutcomes(flags, concept, in_kb, correct)
-    table = integer_array(candidates, name="candidates", n_axes=2, low=-1)
-    if len(table) != n:
-        raise ValueError(f"candidates has length {len(table)}, not {n}; give one row for each mention")
-    width = table.shape[1]
-    rank, step = np.full(n, width), max(1, _CELLS // max(1, width))
-    for start in range(0, len(gold), step):
-        block = slice(start, start + step)
-        row, column = np.nonzero(table[mention[block]] == gold[block, None])
-        np.minimum.at(rank, mention[block][row], column)
-    return LinkingOutcomes(flags, concept, in_kb, correct, rank, width)
-
-
-def _checked_gold(
-    gold_indptr: npt.ArrayLike, gold_indices: npt.ArrayLike, annotated: npt.ArrayLike | None
-) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return the number of gold ids of each mention, the ids, and which mentions are annotated."""
     pointers = integer_array(gold_indptr, name="gold_indptr")
     ids = integer_array(gold_indices, name="gold_indices", low=-1)
     if not len(pointers) or pointers[0] != 0 or pointers[-1] != len(ids):
@@ -370,13 +342,28 @@ def _checked_gold(
     lengths = np.diff(pointers)
     if (lengths < 0).any():
         raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)} (from 0), but must not")
-    concept = lengths > 0
-    flags = concept if annotated is None else boolean_array(annotated, name="annotated", length=len(lengths))
+    n, concept = len(lengths), lengths > 0
+    flags = concept if annotated is None else boolean_array(annotated, name="annotated", length=n)
     odd = np.flatnonzero(~flags & concept)
     if len(odd):
         problem = f"annotated is False for mention {odd[0]} (from 0), which has gold ids"
         raise ValueError(f"{problem} (such mentions: {len(odd)}); set it to True, or remove the ids")
-    return lengths, ids, flags
+    entity = integer_array(predicted, name="predicted", low=-1, length=n)
+    inside = ids >= 0
+    mention, gold = np.repeat(np.arange(n), lengths)[inside], ids[inside]
+    in_kb, correct = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    in_kb[mention] = True
+    correct[mention[entity[mention] == gold]] = True
+    if candidates is None:
+        return LinkingOutcomes(flags, concept, in_kb, correct)
+    table = integer_array(candidates, name="candidates", n_axes=2, low=-1, length=n)
+    width = table.shape[1]
+    rank, step = np.full(n, width), max(1, _CELLS // max(1, width))
+    for start in range(0, len(gold), step):
+        block = slice(start, start + step)
+        row, column = np.nonzero(table[mention[block]] == gold[block, None])
+        np.minimum.at(rank, mention[block][row], column)
+    return LinkingOutcomes(flags, concept, in_kb, correct, rank, width)
 
 
 def _mean(values: list[float]) -> float:
