@@ -54,7 +54,7 @@ def _encode_hashables(labels: list[Any], name: str) -> IntArray:
     try:
         codes = np.fromiter(map(number.__getitem__, labels), np.int64, len(labels))
     except TypeError:
-        raise _unhashable(name, labels) from None
+        raise unhashable(name, labels) from None
     if any(label is None or label != label for label in number):
         raise _missing(name, np.array([i for i, x in enumerate(labels) if x is None or x != x]))
     return codes
@@ -67,7 +67,8 @@ def _missing(name: str, where: npt.NDArray[Any]) -> ValueError:
     )
 
 
-def _unhashable(name: str, values: Iterable[Any]) -> TypeError:
+def unhashable(name: str, values: Iterable[Any]) -> TypeError:
+    """Return the error that names the first value which cannot be hashed, of which there is one."""
     for position, value in enumerate(values):
         try:
             hash(value)

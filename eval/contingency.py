@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .arrays import BoolArray, Brief, IntArray, Labels, encode_labels
+from .arrays import BoolArray, Brief, IntArray, Labels, encode_labels, unhashable
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
@@ -107,7 +107,15 @@ class Contingency(Brief):
         for clusters, side in ((key, "key"), (response, "response")):
             members = _members(clusters, side)
             size = np.fromiter(map(len, members), np.int64, len(members))
-            numbers.append(_numbered(members, number, int(size.sum()), side))
+            n_before = len(number)
+            try:
+                of_side = np.fromiter(map(number.__getitem__, chain.from_iterable(members)), np.int64, int(size.sum()))
+                is_sound = all(mention == mention for mention in islice(number, n_before, None))  # NaN equals nothing
+            except (TypeError, ValueError):
+                raise _fault(members, side) from None
+            if not is_sound or np.bincount(of_side).max(initial=0) > 1:
+                raise _fault(members, side)
+            numbers.append(of_side)
             sizes.append(size[size > 0])
         row, column = (np.repeat(np.arange(len(size)), size) for size in sizes)
         shared = np.flatnonzero(numbers[1] < len(row))  # mentions of the key have the first numbers, in their order
@@ -152,21 +160,6 @@ def n_pairs(sizes: IntArray) -> int:
     return total(sizes * (sizes - 1) // 2)  # type: ignore[no-any-return]
 
 
-def _numbered(
-    members: list[Collection[Hashable]], number: defaultdict[Hashable, int], n_mentions: int, side: str
-) -> IntArray:
-    """Return the number of each mention of all clusters, and add those of new mentions."""
-    n_before = len(number)
-    try:
-        numbers = np.fromiter(map(number.__getitem__, chain.from_iterable(members)), np.int64, n_mentions)
-        is_sound = all(mention == mention for mention in islice(number, n_before, None))  # NaN equals nothing
-    except (TypeError, ValueError):
-        raise _fault(members, side) from None
-    if not is_sound or np.bincount(numbers).max(initial=0) > 1:
-        raise _fault(members, side)
-    return numbers
-
-
 def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
     if isinstance(clusters, Mapping):
         advice = "for clusters by document use coreference_by_document"
@@ -192,18 +185,15 @@ def _listed(cluster: Any, side: str, i: int) -> list[Hashable]:
 
 
 def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
-    for i, cluster in enumerate(members):
-        for mention in cluster:
-            try:
-                hash(mention)
-            except TypeError:
-                kind = type(mention).__name__
-                advice = "give tuples" if kind == "list" else "give strings, numbers or tuples of these"
-                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed; {advice}")
+    """Return the error that names the first mention of a side which is repeated, or cannot be hashed, or is NaN."""
     first: dict[Hashable, int] = {}
     for i, cluster in enumerate(members):
         for mention in cluster:
-            if mention in first:
+            try:
+                is_repeated = mention in first
+            except TypeError:
+                return unhashable(f"{side}[{i}]", cluster)
+            if is_repeated:
                 where = f"clusters {first[mention]} and {i}" if first[mention] != i else f"cluster {i}"
                 return ValueError(f"mention {mention!r} is twice in the {side}: in {where} (from 0); remove one")
             first[mention] = i

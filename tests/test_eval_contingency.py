@@ -76,7 +76,7 @@ def test_labels_that_are_refused(labels, error, message):
     ("key", "error", "message"),
     [
         ([["a", "b"], ["c"], ["b"]], ValueError, "mention 'b' is twice in the key: in clusters 0 and 2"),
-        ([["a"], [["b"]]], TypeError, r"key\[1\] holds \['b'\], a list, which cannot be hashed"),
+        ([["a"], [["b"]]], TypeError, r"key\[1\]\[0\] is \['b'\], a list, which cannot be hashed"),
         ([["a"], "bc"], TypeError, r"key\[1\] is 'bc', a string, not a cluster: write \['bc'\]"),
         ("abc", TypeError, "key is of type str, not a list of clusters"),
         ([0, 0, 1], TypeError, r"key\[0\] is 0, not a cluster"),
