@@ -91,9 +91,7 @@ class ThresholdCurve(Brief):
     threshold: FloatArray  # (points,) midpoints between neighbouring scores, infinite at both ends
     predicted: IntArray  # (points,) items called positive, ascending
     correct: IntArray  # (points,) items called positive that are positive
-    mentions: int  # annotated items
     gold: int  # annotated items that are positive
-    not_annotated: int = 0  # left out
 
     @classmethod
     def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
@@ -104,9 +102,7 @@ class ThresholdCurve(Brief):
             threshold=_between(distinct),
             predicted=np.cumsum(np.bincount(place + 1, minlength=n_points)),
             correct=np.cumsum(np.bincount(place[is_positive[annotated]] + 1, minlength=n_points)),
-            mentions=int(annotated.sum()),
             gold=int((annotated & is_positive).sum()),
-            not_annotated=int((~annotated).sum()),
         )
 
     @property

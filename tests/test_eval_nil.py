@@ -1,10 +1,12 @@
 """NIL precision, recall and F1, at one threshold and at all of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from eval import NilScores, linking_outcomes, nil_as_class, nil_curve, nil_scores, threshold_curve
+from eval import linking_outcomes, nil_as_class, nil_curve, nil_scores, threshold_curve
 
 values = st.one_of(
     st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.25, 0.5]),
@@ -32,7 +34,7 @@ def test_each_point_of_the_curve_is_one_set_of_decisions(case):
     assert set(decisions) == possible
     for point, threshold in enumerate(curve.threshold):
         expected = nil_scores(gold, score < threshold, annotated=annotated)
-        found = NilScores(curve.mentions, curve.gold, curve.predicted[point], curve.correct[point], curve.not_annotated)
+        found = replace(expected, gold=curve.gold, predicted=curve.predicted[point], correct=curve.correct[point])
         assert found == expected
         assert curve.precision[point] == expected.precision
         assert curve.recall[point] == expected.recall
