@@ -11,7 +11,6 @@ from .contingency import Clusters, Contingency
 from .coreference import CoreferenceCounts, Counts, counts_from_contingency, recall_precision_f1, scores_from_counts
 
 Mentions: TypeAlias = list[Hashable]
-Notes: TypeAlias = dict[str, int]
 # Yields the names of the documents unchanged; it also gets the number of documents.
 Progress: TypeAlias = Callable[[Iterable[str], int], Iterable[str]]
 
@@ -41,7 +40,7 @@ class ClusteredDocuments:
 
     documents: dict[str, list[Mentions]]
     """in the order of the file; a document without clusters has an empty list"""
-    notes: Notes
+    notes: dict[str, int]
     """irregularities and their counts, to report to the user"""
     n_words: dict[str, int] = field(default_factory=dict)
     """the number of words of each document; empty if the file has no words"""
@@ -50,8 +49,8 @@ class ClusteredDocuments:
     def first_of_each(
         cls,
         documents: Mapping[str, Iterable[Sequence[Hashable]]],
-        notes: Notes | None = None,
-        n_words: Mapping[str, int] | None = None,
+        notes: Mapping[str, int] = {},
+        n_words: Mapping[str, int] = {},
     ) -> Self:
         """Keep the first of the mentions with the same id in a document, and count the others in `notes`.
 
@@ -72,9 +71,8 @@ of each counts': 3}, n_words={})
                 n_repeated += len(cluster) - len(first)
                 if first:
                     first_mentions[name].append(first)
-        return cls(
-            first_mentions, dict(notes or {}) | ({REPEATED: n_repeated} if n_repeated else {}), dict(n_words or {})
-        )
+        more = {REPEATED: n_repeated} if n_repeated else {}
+        return cls(first_mentions, {**notes, **more}, dict(n_words))
 
 
 class DocumentCounts(NamedTuple):

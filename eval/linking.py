@@ -150,9 +150,9 @@ class LinkingOutcomes(Brief):
         normalized = [counts.accuracy_normalized or 0.0 for counts in with_concept if counts.retrieved]
         recall = [counts.recall for counts in with_concept]
         return MacroScores(
-            accuracy=_mean([counts.accuracy for counts in with_concept]),
-            accuracy_normalized=None if self.rank is None else _mean(normalized),
-            recall={at: _mean([of_group[at] for of_group in recall]) for at in self._checked(k)},
+            accuracy=fmean([counts.accuracy for counts in with_concept] or [0.0]),
+            accuracy_normalized=None if self.rank is None else fmean(normalized or [0.0]),
+            recall={at: fmean([of_group[at] for of_group in recall] or [0.0]) for at in self._checked(k)},
             groups=groups,
         )
 
@@ -364,7 +364,3 @@ def linking_outcomes(
         row, column = np.nonzero(table[mention[block]] == gold[block, None])
         np.minimum.at(rank, mention[block][row], column)
     return LinkingOutcomes(flags, concept, in_kb, correct, rank, width)
-
-
-def _mean(values: list[float]) -> float:
-    return fmean(values) if values else 0.0
