@@ -15,7 +15,7 @@ mentions, then beginnings, then ends.
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from .documents import ClusteredDocuments, FileFormatError
 
@@ -24,7 +24,7 @@ Span: TypeAlias = tuple[int, int]
 
 _BEGIN = re.compile(r"#\s*begin document ?(.*)")
 _END = re.compile(r"#\s*end document")
-_BRACKET = re.compile(r"(\()?([^()|\s]++)(\))?\|?")
+_BRACKET = re.compile(r"(?P<opens>\()?([^()|\s]++)(?P<closes>\))?\|?")
 _NO_CHAIN = {"-", "_", "*"}
 _TABBED = {f"\t{mark}" for mark in _NO_CHAIN}
 _BLANKED = {f" {mark}" for mark in _NO_CHAIN}
@@ -36,32 +36,6 @@ class BracketError(ValueError):
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(problem)
         self.at = at
-
-
-class Bracket(NamedTuple):
-    """A bracket of a word, which opens or closes a mention of a chain, or both."""
-
-    chain: str
-    opens: bool
-    closes: bool
-    at: int  # position in the column, from 0
-
-
-def brackets(column: str) -> list[Bracket]:
-    """Split a column into its brackets, in the order in which they are written; raise BracketError for anything else.
-
-    >>> [tuple(bracket) for bracket in brackets("(1|2)(3)")]
-    [('1', True, False, 0), ('2', False, True, 3), ('3', True, True, 5)]
-    """
-    split: list[Bracket] = []
-    at = 0
-    while at < len(column):
-        bracket = _BRACKET.match(column, at)
-        if bracket is None or not (bracket[1] or bracket[3]):
-            raise BracketError(f"expected brackets such as `(1`, `1)` or `(1)|(2`, not {column[at:]!r:.60}", at)
-        split.append(Bracket(bracket[2], bool(bracket[1]), bool(bracket[3]), at))
-        at = bracket.end()
-    return split
 
 
 class Chains:
@@ -77,7 +51,7 @@ class Chains:
     def __init__(self) -> None:
         self.mentions: dict[str, list[Span]] = {}
         """spans by chain, in the order of the chains' first brackets"""
-        self._begun: dict[str, list[int]] = {}
+        self._begun: dict[str, list[tuple[int, int]]] = {}  # word, and position of the bracket in its column
 
     def read(self, word: int, column: str) -> None:
         """Read the brackets of one word; ``-``, ``_`` and ``*`` mean that there are none.
@@ -86,22 +60,29 @@ class Chains:
         """
         if column in _NO_CHAIN:
             return
-        order = sorted(brackets(column), key=lambda one: (not (one.opens and one.closes), one.closes))
-        for chain, opens, closes, at in order:
+        brackets, at = list[re.Match[str]](), 0
+        while at < len(column):
+            bracket = _BRACKET.match(column, at)
+            if bracket is None or not (bracket["opens"] or bracket["closes"]):
+                raise BracketError(f"expected brackets such as `(1`, `1)` or `(1)|(2`, not {column[at:]!r:.60}", at)
+            brackets.append(bracket)
+            at = bracket.end()
+        for one in sorted(brackets, key=lambda one: (not (one["opens"] and one["closes"]), bool(one["closes"]))):
+            opens, chain, closes = one.groups()
             mentions = self.mentions.setdefault(chain, [])
             if opens and closes:
                 mentions.append((word, word))
             elif opens:
-                self._begun.setdefault(chain, []).append(word)
+                self._begun.setdefault(chain, []).append((word, one.start()))
             elif self._begun.get(chain):
-                mentions.append((self._begun[chain].pop(), word))
+                mentions.append((self._begun[chain].pop()[0], word))
             else:
-                raise BracketError(f"chain {chain} ends a mention here that has not begun", at)
+                raise BracketError(f"chain {chain} ends a mention here that has not begun", one.start())
 
     @property
-    def unclosed(self) -> list[tuple[int, str]]:
-        """Word and chain of the mentions that have not ended, in the order of words."""
-        return sorted((word, chain) for chain, words in self._begun.items() for word in words)
+    def unclosed(self) -> list[tuple[int, str, int]]:
+        """Word, chain and position in the column of the mentions that have not ended, in the order of words."""
+        return sorted((word, chain, at) for chain, begun in self._begun.items() for word, at in begun)
 
 
 def columns_of(line: str) -> list[str]:
@@ -196,12 +177,8 @@ class _Document:
             self.n_words += 1
 
     def check_ends(self) -> None:
-        for word, chain in self.chains.unclosed:
-            number, line = self._marked[word]
-            opening = next(
-                b.at for b in brackets(columns_of(line)[-1]) if b.chain == chain and b.opens and not b.closes
-            )
-            raise _misplaced(f"chain {chain} begins a mention here that does not end", number, line, opening)
+        for word, chain, at in self.chains.unclosed:
+            raise _misplaced(f"chain {chain} begins a mention here that does not end", *self._marked[word], at)
 
 
 def _misplaced(problem: str, number: int, line: str, in_column: int) -> FileFormatError:

@@ -116,7 +116,7 @@ def _chains(words: Sequence[_Word], document_id: str, file: Path | str, records:
         except BracketError as error:
             with records.record(file, word.line, kind="lines"):
                 raise DataError(str(error), id=document_id) from None
-    for at, name in chains.unclosed:
+    for at, name, _ in chains.unclosed:
         with records.record(file, words[at].line, kind="lines"):
             raise DataError(f"chain {name} begins a mention here that does not end", id=document_id)
     return chains
