@@ -94,25 +94,36 @@ def _brief(value: object) -> str:
     return repr(value)
 
 
-def integer_array(
-    values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0, length: int | None = None
-) -> IntArray:
-    """Return `values` as int64; raise TypeError unless they are integers, and ValueError for a wrong shape or length.
+def checked_array(
+    values: npt.ArrayLike, *, name: str, kinds: str, noun: str, n_axes: int = 1, length: int | None = None
+) -> npt.NDArray[Any]:
+    """Return `values` as an array whose kind, as NumPy names it, is one of ``kinds``, in words ``noun``.
 
-    Raise ValueError also for values below ``low`` or above 2^63 - 1.
+    Raise TypeError for another kind, and ValueError for another number of axes or another ``length``.
     """
+    advice = f"give a flat list of {noun}s" if n_axes == 1 else "give rows, and pad short rows with -1"
     try:
         array = np.asarray(values)
     except ValueError:
-        advice = f"pad short rows with {low}" if n_axes > 1 else "give a flat list of integers"
         raise ValueError(f"{name} has rows of different lengths; {advice}") from None
+    if array.dtype.kind not in kinds and array.size:
+        raise TypeError(f"{name} holds {array.dtype}, not {noun}s")
     if array.ndim != n_axes:
-        raise ValueError(f"{name} has shape {array.shape}; give an array of {n_axes} dimension{'s' * (n_axes != 1)}")
+        raise ValueError(f"{name} has shape {array.shape}; {advice}")
     if length is not None and len(array) != length:
-        one = "integer" if n_axes == 1 else "row"
-        raise ValueError(f"{name} has length {len(array)}, not {length}; give one {one} for each mention")
-    if array.dtype.kind not in "iu" and array.size:
-        raise TypeError(f"{name} holds {array.dtype}, not integers")
+        one = noun if n_axes == 1 else "row"
+        raise ValueError(f"{name} has length {len(array)}, not {length}; give one {one} for each item")
+    return array
+
+
+def integer_array(
+    values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0, length: int | None = None
+) -> IntArray:
+    """Return `values` as int64, with the errors of `checked_array`.
+
+    Raise ValueError also for values below ``low`` or above 2^63 - 1.
+    """
+    array = checked_array(values, name=name, kinds="iu", noun="integer", n_axes=n_axes, length=length)
     if array.size and int(array.max()) > np.iinfo(np.int64).max:
         raise ValueError(f"{name} holds {array.max()}; the largest value allowed is 2^63 - 1")
     array = array.astype(np.int64, copy=False)
@@ -124,14 +135,5 @@ def integer_array(
 
 
 def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None) -> BoolArray:
-    """Return `values` as one boolean for each mention; raise TypeError for other types, ValueError for other shapes."""
-    if isinstance(values, Set | Mapping):
-        raise TypeError(f"{name} is of type {type(values).__name__}; give one boolean per mention")
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; give one boolean per mention")
-    if array.dtype.kind != "b" and array.size:
-        raise TypeError(f"{name} holds {array.dtype}, not booleans")
-    if length is not None and len(array) != length:
-        raise ValueError(f"{name} has length {len(array)}, not {length}; give one boolean per mention")
-    return array.astype(np.bool_, copy=False)
+    """Return `values` as booleans, one for each item, with the errors of `checked_array`."""
+    return checked_array(values, name=name, kinds="b", noun="boolean", length=length).astype(np.bool_, copy=False)

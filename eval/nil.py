@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, Brief, FloatArray, IntArray, boolean_array
+from .arrays import BoolArray, Brief, FloatArray, IntArray, boolean_array, checked_array
 from .linking import LinkingOutcomes
 from .ratio import f1, ratio
 
@@ -187,12 +187,7 @@ def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
 
 def _scores(score: npt.ArrayLike, length: int, advice: str, allowed: float = 0.0) -> FloatArray:
     """Return ``length`` numbers as float64, which are finite or the ``allowed`` one."""
-    scores = np.asarray(score)
-    if scores.dtype.kind not in "fiu" and scores.size:
-        raise TypeError(f"score holds {scores.dtype}, not numbers")
-    if scores.shape != (length,):
-        raise ValueError(f"score has shape {scores.shape}, not ({length},); give one score for each item")
-    values = scores.astype(np.float64)
+    values = checked_array(score, name="score", kinds="fiu", noun="number", length=length).astype(np.float64)
     is_valid = np.isfinite(values) | (values == allowed)
     if not is_valid.all():
         where = int(np.argmin(is_valid))

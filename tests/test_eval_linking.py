@@ -175,7 +175,7 @@ def test_memory_is_bounded_by_blocks_that_do_not_show(case, cells):
         ({"k": [1, 0]}, ValueError, "k holds 0 at position 1; the smallest value allowed is 1"),
         ({"k": [1], "candidates": None}, ValueError, r"recall at k=\[1\] needs candidates"),
         ({"candidates": CANDIDATES[:2]}, ValueError, "candidates has length 2, not 6"),
-        ({"candidates": [[1], [1, 2]]}, ValueError, "candidates has rows of different lengths; pad short rows with -1"),
+        ({"candidates": [[1], [1, 2]]}, ValueError, "candidates has rows of different lengths; give .* pad short rows"),
         ({"k": [1], "candidates": [[1, 2, -9]] * 6}, ValueError, "candidates holds -9 at position 0, 2"),
         ({"groups": {"type": ["a"]}}, ValueError, r"groups\['type'\] has length 1, not 6"),
         ({"groups": {"type": "aabbcc"}}, TypeError, r"groups\['type'\] is of type str, not an array or a list"),

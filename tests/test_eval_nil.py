@@ -89,8 +89,8 @@ FINITE = r"at position 1 \(from 0\); give finite numbers"
     ("score", "arguments", "error", "message"),
     [
         (nil_scores, ([True], [True, False]), ValueError, "predicted_nil has length 2, not 1"),
-        (nil_scores, ([[True]], [True]), ValueError, r"gold_nil has shape \(1, 1\); give one boolean"),
-        (nil_curve, ([True, False], [0.5]), ValueError, r"score has shape \(1,\), not \(2,\)"),
+        (nil_scores, ([[True]], [True]), ValueError, r"gold_nil has shape \(1, 1\); give a flat list of bool"),
+        (nil_curve, ([True, False], [0.5]), ValueError, "score has length 1, not 2; give one number"),
         (nil_curve, ([True, False], [0.5, float("nan")]), ValueError, "score has nan at position 1 .* or -inf for"),
         (nil_curve, ([True, False], [float("inf"), 0.5]), ValueError, "score has inf at position 0 .* or -inf for"),
         (nil_curve, ([True], [True]), TypeError, "score holds bool, not numbers"),
