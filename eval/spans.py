@@ -139,14 +139,14 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     def mentions(item: IntArray) -> IntArray:
         return np.bincount(item, minlength=true.n_items)
 
-    def tokens(cover: _Intervals) -> IntArray:
-        return np.bincount(cover.start >> _BITS, cover.end - cover.start, true.n_items).astype(np.int64)
+    def tokens(cover: IntArray) -> IntArray:
+        return np.bincount(cover[0] >> _BITS, cover[1] - cover[0], true.n_items).astype(np.int64)
 
     true_tokens, pred_tokens = tokens(true_cover), tokens(pred_cover)
     columns = {
         "gold_tokens": true_tokens,
         "predicted_tokens": pred_tokens,
-        "shared_tokens": true_tokens + pred_tokens - tokens(_union(_joined(true_cover, pred_cover))),
+        "shared_tokens": true_tokens + pred_tokens - tokens(_union(np.hstack([true_cover, pred_cover]))),
         "gold_mentions": mentions(true_item),
         "predicted_mentions": mentions(pred_item),
         "shared_mentions": mentions(true_item[np.isin(true_number, pred_number)]),
@@ -156,20 +156,13 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     return SpanScores(np.stack([columns[name] for name in SpanCounts._fields], axis=1))
 
 
-class _Intervals(NamedTuple):
-    """Half-open intervals on a line on which owner ``i`` has the positions from ``i * 2^32``."""
-
-    start: IntArray
-    end: IntArray
-
-
 class _Side(NamedTuple):
-    """The fragments of one side, on the line of all items."""
+    """The fragments of one side, half-open intervals on a line on which item ``i`` has the positions from i * 2^32."""
 
     n_items: int
     item: IntArray  # (mentions,)
     mention: IntArray  # (fragments,)
-    fragments: _Intervals
+    fragments: IntArray  # (2, fragments) their starts and ends
 
 
 def _flatten(spans: Spans, side: str) -> _Side:
@@ -187,32 +180,27 @@ def _flatten(spans: Spans, side: str) -> _Side:
         raise _refusal(items, side) from None
     if not (n_fragments > 0).all() or not (n_ends == 2).all():
         raise _refusal(items, side)
-    start, end = ends.reshape(-1, 2).T
+    start, end = places = ends.reshape(-1, 2).T
     if not ((start >= 0) & (start < end) & (end < 1 << _BITS)).all():
         raise _refusal(items, side)
     item = np.repeat(np.arange(len(items)), n_mentions)
     mention = np.repeat(np.arange(len(mentions)), n_fragments)
-    origin = item[mention] << _BITS
-    return _Side(len(items), item, mention, _Intervals(origin + start, origin + end))
+    return _Side(len(items), item, mention, places + (item[mention] << _BITS))
 
 
-def _union(parts: _Intervals) -> _Intervals:
-    """Return separate, ascending intervals that cover the same positions."""
-    order = np.argsort(parts.start, kind="stable")  # fast if they are nearly in order
-    start, end = parts.start[order], np.maximum.accumulate(parts.end[order])
+def _union(parts: IntArray) -> IntArray:
+    """Return separate, ascending intervals that cover the same positions; both are (2, intervals)."""
+    start, end = parts[:, np.argsort(parts[0], kind="stable")]  # fast if they are nearly in order
+    end = np.maximum.accumulate(end)
     is_first = np.ones(len(start), np.bool_)
     is_first[1:] = start[1:] > end[:-1]
-    return _Intervals(start[is_first], end[np.roll(is_first, -1)])
+    return np.stack([start[is_first], end[np.roll(is_first, -1)]])
 
 
-def _joined(one: _Intervals, other: _Intervals) -> _Intervals:
-    return _Intervals(np.concatenate([one.start, other.start]), np.concatenate([one.end, other.end]))
-
-
-def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
+def _overlaps(side: _Side, cover: IntArray) -> BoolArray:
     """Return which mentions overlap the cover, a result of `_union`; (mentions,)."""
     start, end = side.fragments
-    next_start = np.append(cover.start, np.iinfo(np.int64).max)[np.searchsorted(cover.end, start, side="right")]
+    next_start = np.append(cover[0], np.iinfo(np.int64).max)[np.searchsorted(cover[1], start, side="right")]
     overlap = np.zeros(len(side.item), np.bool_)
     overlap[side.mention[next_start < end]] = True
     return overlap
@@ -223,11 +211,9 @@ def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:
     item = np.concatenate([true.item, pred.item])
     mention = np.concatenate([true.mention, pred.mention + len(true.item)])
     shift = (mention - item[mention]) << _BITS  # to a line on which each mention has its own range
-    start, end = _union(_Intervals(*(places + shift for places in _joined(true.fragments, pred.fragments))))
-    owner = start >> _BITS
-    shift = (owner - item[owner]) << _BITS
-    ends = np.stack([start - shift, end - shift], axis=1)
-    places = ends.tobytes()
+    union = _union(np.hstack([true.fragments, pred.fragments]) + shift)
+    owner = union[0] >> _BITS
+    places = (union - ((owner - item[owner]) << _BITS)).T.tobytes()
     stops = (16 * np.cumsum(np.bincount(owner, minlength=len(item)))).tolist()  # bytes: two int64 for an interval
     return encode_labels([places[begin:end] for begin, end in pairwise([0, *stops])])
 
