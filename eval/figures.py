@@ -61,13 +61,6 @@ class Comparison(NamedTuple):
     p_value: float  # two-sided: the probability of a difference at least as large by chance
 
 
-class Method(NamedTuple):
-    """The description of how the interval and the test of a figure are computed."""
-
-    interval: str
-    test: str
-
-
 class Figure(ABC):
     """A score of a system (higher is better) with its uncertainty."""
 
@@ -104,8 +97,8 @@ class Figure(ABC):
         return self._comparison(other, how) if self.n_documents >= 2 else None
 
     @abstractmethod
-    def method(self, how: Resampling) -> Method:
-        """Describe how interval and comparison are computed."""
+    def method(self, how: Resampling) -> dict[str, str]:
+        """Describe how ``interval`` and ``test`` are computed, ready for JSON."""
 
     @abstractmethod
     def _interval(self, how: Resampling) -> Interval | None: ...
@@ -167,7 +160,7 @@ class Summed(Brief, Figure):
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
         return approximate_randomisation(self.counts, other.counts, lambda sums: nan_to_zero(self.ratio(sums)), how)
 
-    def method(self, how: Resampling) -> Method:
+    def method(self, how: Resampling) -> dict[str, str]:
         """Describe how interval and comparison are computed."""
         n = self.n_documents
         is_exact = has_all_exchanges(n, how)
@@ -175,7 +168,8 @@ class Summed(Brief, Figure):
         # An exchange and its mirror image are equally extreme.
         too_few = ", too few for p < 0.05" if is_exact and 2 / 2**n >= 0.05 else ""
         documents = f"{n:,} document{'s' * (n != 1)}"
-        return Method(f"{how.n_resamples:,} bootstrap samples of {documents}", f"{exchanges} of {documents}{too_few}")
+        samples = f"{how.n_resamples:,} bootstrap samples of {documents}"
+        return {"interval": samples, "test": f"{exchanges} of {documents}{too_few}"}
 
 
 def _percentiles(scores: FloatArray, level: float) -> Interval:
@@ -232,11 +226,11 @@ class OfClusters(Brief, Figure):
         as_extreme = int((np.abs(deviations) >= abs(difference) - 1e-12).sum())
         return Comparison(difference, (1 + as_extreme) / (1 + how.n_half_samples))
 
-    def method(self, how: Resampling) -> Method:
+    def method(self, how: Resampling) -> dict[str, str]:
         """Describe how interval and comparison are computed."""
         n = self.n_documents
         halves = f"{how.n_half_samples:,} random halves of {n:,} document{'s' * (n != 1)}"
-        return Method(halves, halves)
+        return {"interval": halves, "test": halves}
 
 
 def _is_same_partition(one: IntArray, other: IntArray) -> bool:

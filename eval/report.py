@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
 
-from .figures import Comparison, Figure, Interval, Method, Resampling
+from .figures import Comparison, Figure, Interval, Resampling
 from .lines import Line
 from .table import Cell, Table
 
@@ -27,7 +27,7 @@ class Entry(Line):
 
     interval: Interval | None = None
     comparison: Comparison | None = None  # comparison with the first system
-    method: Method | None = None  # description of how interval and comparison are computed
+    method: dict[str, str] | None = None  # description of how interval and comparison are computed
 
     @property
     def stars(self) -> str:
@@ -45,7 +45,7 @@ class Entry(Line):
             "against_first": None if compared is None else {k: _finite(v) for k, v in compared._asdict().items()},
             "over": self.over,
             "documents": self.score.n_documents,
-            "method": None if self.method is None else self.method._asdict(),
+            "method": self.method,
         }
 
 
@@ -234,7 +234,7 @@ def _one_system(report: Report) -> Table:
         "over": [entry.over for entry in entries.values()],
     }
     shown = {name: column for name, column in columns.items() if any(column)}
-    methods = {name: entry.method.interval for name, entry in entries.items() if entry.method and entry.interval}
+    methods = {name: entry.method["interval"] for name, entry in entries.items() if entry.method and entry.interval}
     values = (value for entry in entries.values() for value in (entry.recall, entry.precision, entry.score))
     return Table(
         title=report.title or system,
@@ -248,7 +248,7 @@ def _one_system(report: Report) -> Table:
 def _several_systems(report: Report) -> Table:
     """Make the table of several systems, with marks for the best score of a line and stars for significance."""
     items = [item for entries in report.systems.values() for item in entries.items()]
-    methods = {name: entry.method.test for name, entry in items if entry.method and entry.comparison}
+    methods = {name: entry.method["test"] for name, entry in items if entry.method and entry.comparison}
     first = next(iter(report.systems))
     legend = f"* p < 0.05, ** p < 0.01 against {first}: two-sided, not corrected for multiple comparisons"
     return Table(

@@ -11,7 +11,6 @@ import pytest
 from markdown_it import MarkdownIt
 
 from eval import Comparison, Interval, Line, Report, Resampling, Summed, cluster_lines, proportion
-from eval.figures import Method
 from eval.table import Cell, Table
 
 HOSTILE = ["a|b", "=cmd()", "<script>alert(1)</script>", "&lt;", "*x* _y_ `z`", "[u](http://v)", "50 % $x$ #1 ~^", "\\"]
@@ -31,7 +30,7 @@ class Fixed:
         return None if self.p is None else Comparison(self.value - other.value, self.p)
 
     def method(self, how):
-        return Method(f"{self.words} of intervals", f"{self.words} of tests")
+        return {"interval": f"{self.words} of intervals", "test": f"{self.words} of tests"}
 
 
 class Forbidden(Fixed):
