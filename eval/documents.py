@@ -1,10 +1,8 @@
 """The clusters of many documents: read from JSON lines, paired and counted by document."""
 
 import json
-import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from .contingency import Clusters, Contingency
@@ -97,9 +95,9 @@ class PairedCounts:
     @property
     def total(self) -> DocumentCounts:
         """The sum of the counts of all documents."""
-        documents = [_count([], []), *self.documents.values()]
-        mentions = [sum(counts) for counts in zip(*(document.mentions for document in documents), strict=True)]
-        return DocumentCounts(mentions, reduce(operator.add, (document.coreference for document in documents)))
+        nothing, documents = _count([], []), self.documents.values()
+        mentions = [sum(counts) for counts in zip(nothing.mentions, *(of.mentions for of in documents), strict=True)]
+        return DocumentCounts(mentions, sum((of.coreference for of in documents), nothing.coreference))
 
 
 def coreference_by_document(
