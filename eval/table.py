@@ -2,9 +2,9 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 
 class Cell(NamedTuple):
@@ -50,12 +50,6 @@ class Table:
     is_number: tuple[bool, ...]  # whether each column has numbers, which are right-aligned
     cells: list[tuple[Cell, ...]]
     remarks: list[str]
-
-    @classmethod
-    def of_texts(cls, title: str, names: Sequence[str], rows: Iterable[Iterable[str]]) -> Self:
-        """Make a table of unmarked cells; all columns but the first have numbers."""
-        is_number = tuple(place > 0 for place in range(len(names)))
-        return cls(title, tuple(names), is_number, [tuple(map(Cell, row)) for row in rows], [])
 
     @property
     def header(self) -> tuple[str, ...]:

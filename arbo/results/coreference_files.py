@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from arbo.engine import (
+    Cell,
     ClusteredDocuments,
     DocumentCounts,
     FileFormatError,
@@ -63,8 +64,9 @@ class FileScores:
             for document in first.documents
         }  # of several systems, the last line is CoNLL
         names = dict.fromkeys(name for row in rows.values() for name in row)
-        cells = [(document, *row.values()) for document, row in rows.items()]
-        return Table.of_texts(f"{'CoNLL F1' if several else 'Scores'} by document", ("", *names), cells)
+        cells = [tuple(map(Cell, (document, *row.values()))) for document, row in rows.items()]
+        title = f"{'CoNLL F1' if several else 'Scores'} by document"
+        return Table(title, ("", *names), (False, *(True for _ in names)), cells, [])
 
 
 def score_files(
