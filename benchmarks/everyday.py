@@ -14,6 +14,7 @@ There are 300,000 names, and for **kb** a million too; `--quick` takes 10,000, p
 
 import csv
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -177,6 +178,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="10,000 names, results left alone")
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a person's Python keeps compiled modules
     figures: Figures = {}
     with TemporaryDirectory() as folder:
         figures |= sample(Path(folder))
