@@ -73,18 +73,11 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
 
 def _lines(counts: Mapping[Metric, FloatArray]) -> list[Line]:
     """Make the lines of `coreference_lines` from the counts of each metric, (documents, counts)."""
-
-    def blanc(ratio: Ratio) -> Summed:
-        return Summed(counts["blanc"], _blanc(ratio))
-
+    parts: tuple[Ratio, ...] = f_measure, lambda of: proportion(of[..., :2]), lambda of: proportion(of[..., 2:])
+    score, recall, precision = (Summed(counts["blanc"], _blanc(ratio)) for ratio in parts)
     return [
         *(Line.of_counts(name, counts[metric]) for metric, name in _NAMES.items()),
-        Line(
-            "BLANC",
-            blanc(f_measure),
-            blanc(lambda links: proportion(links[..., :2])),
-            blanc(lambda links: proportion(links[..., 2:])),
-        ),
+        Line("BLANC", score, recall, precision),
         Line("CoNLL", Summed(np.hstack([counts[metric] for metric in _CONLL]), conll_f1)),
     ]
 
