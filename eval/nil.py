@@ -1,7 +1,7 @@
 """NIL: how well mentions whose concept is not in the knowledge base are recognised; and decisions by any threshold."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -93,18 +93,6 @@ class ThresholdCurve(Brief):
     correct: IntArray  # (points,) items called positive that are positive
     gold: int  # annotated items that are positive
 
-    @classmethod
-    def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
-        """Make the curve that calls an item positive if its score is below the threshold; no score may be inf."""
-        distinct, place = np.unique(score[annotated], return_inverse=True)
-        n_points = len(distinct) + 1
-        return cls(
-            threshold=_between(distinct),
-            predicted=np.cumsum(np.bincount(place + 1, minlength=n_points)),
-            correct=np.cumsum(np.bincount(place[is_positive[annotated]] + 1, minlength=n_points)),
-            gold=int((annotated & is_positive).sum()),
-        )
-
     @property
     def precision(self) -> FloatArray:
         """(points,) share of predicted items that are correct; 0 if no items are predicted."""
@@ -159,7 +147,15 @@ def nil_curve(
     """
     gold = boolean_array(gold_nil, name="gold_nil")
     values = _scores(score, len(gold), "give a finite number, or -inf for a mention without entities", -np.inf)
-    return ThresholdCurve.below(gold, values, _annotated(annotated, len(gold)))
+    known = _annotated(annotated, len(gold))
+    distinct, place = np.unique(values[known], return_inverse=True)
+    n_points = len(distinct) + 1
+    return ThresholdCurve(
+        threshold=_between(distinct),
+        predicted=np.cumsum(np.bincount(place + 1, minlength=n_points)),
+        correct=np.cumsum(np.bincount(place[gold[known]] + 1, minlength=n_points)),
+        gold=int((known & gold).sum()),
+    )
 
 
 def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
@@ -175,7 +171,7 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
     """
     positive = boolean_array(is_positive, name="is_positive")
     values = _scores(score, len(positive), "give finite numbers")
-    curve = ThresholdCurve.below(positive, -values, np.ones(len(positive), np.bool_))
+    curve = nil_curve(positive, -values)
     return replace(curve, threshold=0.0 - curve.threshold)  # 0 rather than -0
 
 
