@@ -98,7 +98,7 @@ def answer(run: arbo.Result, row: int) -> dict[str, Any] | None:
     """Return what the gold annotations say of a mention; None if it is not annotated."""
     table, mention = run.mention_table, run.mention_table["mention_id"][row].as_py()
     if run.manifest["knowledge_base"] is None:
-        labels = run.labels[row]
+        labels = run.gold_labels[row]
         return {"mention": mention, "new": labels[0]} if labels else None
     if table["gold"][row].as_py() is None:
         return None

@@ -203,6 +203,16 @@ def test_a_corpus_that_was_read_and_linked_is_exported_as_it_was(run: Run, tmp_p
         assert (again / name).read_bytes() == (source / name).read_bytes()
 
 
+def test_discovered_entities_are_left_out_on_request(result: arbo.Result, tmp_path: Path) -> None:
+    result.export(tmp_path / "out.jsonl", "jsonl", ids="entities")
+    gold = [mention.gold for mention in arbo.read_documents(tmp_path / "out.jsonl").mentions]
+    assert gold == [() if link.entity is None else (link.entity,) for link in result.links]
+    result.export(tmp_path / "out.txt", "pubtator", ids="entities")
+    written = (tmp_path / "out.txt").read_text("utf-8")
+    assert written.count("\t-1\n") == result.n_nil
+    assert "new-" not in written
+
+
 def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "run", texts=False)
     bare = arbo.Result.load(tmp_path / "run")
@@ -216,7 +226,7 @@ def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path:
 def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
     with pytest.raises(arbo.UsageError, match=r"unknown format 'docx'; known: csv, .*, neo4j"):
         result.export(tmp_path / "out", "docx")
-    with pytest.raises(arbo.UsageError, match="ids must be one of links, gold, not 'link'"):
+    with pytest.raises(arbo.UsageError, match="ids must be one of links, entities, gold, not 'link'"):
         result.export(tmp_path / "out", "jsonl", ids="link")
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
         arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")

@@ -139,7 +139,8 @@ def diff(
 
 _TO = f"Format to write: {', '.join(WRITERS)}."
 _IDS = (
-    "Ids to write in documents and clusters: links (for NIL, the discovered entity), or gold (the annotated ids). "
+    "Ids to write in documents and clusters: links (for NIL, the discovered entity), entities (for NIL none or -1), or "
+    "gold (the annotated ids). "
     "Tables have both."
 )
 

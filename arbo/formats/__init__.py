@@ -38,7 +38,7 @@ DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pu
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
 _OfRuns = Literal["csv", "tsv", "xlsx", "clusters"]
 ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", Graph]
-Ids = Literal["links", "gold"]
+Ids = Literal["links", "entities", "gold"]
 _Items = Literal["documents", "entities"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""

@@ -58,7 +58,7 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
 
 
 def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
-    """Return the documents of a run, with the links (for NIL, the discovered entity) or the annotated ids as gold ids.
+    """Return the documents of a run, with links (for NIL, the discovered entity, or none) or annotated ids as gold ids.
 
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
     Raise UsageError if the run was saved without texts, ``ids`` is unknown, or it is ``"gold"`` but no mention is
@@ -73,11 +73,12 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
             "the run has no texts, which are needed here; link again without texts=false, or export as csv"
         )
     mentions, gold = run.mention_table, None
-    if ids == "links":
-        linked = run.link_table["cluster_id"].combine_chunks()
-        gold = pa.ListArray.from_arrays(starts(np.ones(len(mentions), np.int32)), linked)
+    if ids != "gold":
+        linked = run.link_table["cluster_id" if ids == "links" else "entity_id"].combine_chunks()
+        gold = pa.ListArray.from_arrays(starts(pc.is_valid(linked).to_numpy(zero_copy_only=False)), linked.drop_null())
         if run.several:
-            gold = pa.array([run.several.get(id_, [id_]) for id_ in linked.to_pylist()], gold.type)
+            ids_of = (run.several.get(id_, [id_] if id_ else []) for id_ in linked.to_pylist())
+            gold = pa.array(ids_of, gold.type)
         mentions = mentions.drop_columns([name for name in ("cluster",) if name in mentions.column_names])
     elif as_classes:
         entities = mentions["gold_entities"]

@@ -105,8 +105,8 @@ class Result(Run):
             to: `csv` (for spreadsheets) or `tsv` for the table of `to_pandas`; `jsonl`, `pubtator` or `brat` for
                 the documents; `conll` for the clusters of each document; `clusters` for clusters across documents;
                 `graphrag`, `lightrag` or `neo4j` for the graph of which the run was made, each cluster one node.
-            ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity), or `gold`, the
-                annotated ids.
+            ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity),
+                `entities` (for NIL none), or `gold`, the annotated ids.
 
         Raises:
             UsageError: the format or ``ids`` is unknown; the run is not of such a graph; the format needs texts, but
