@@ -218,7 +218,8 @@ class Linker:
         `link`, the confidence of links and its reliability if there are enough links to fit it (see
         `arbo.linking.confidence`).
         With ``nil_linkage="average"``, ``nil_threshold`` is chosen too: for `link`, at the end, by the ARI of the
-        mentions that no entity reaches; for `discover`, by the objective, instead of the mention threshold.
+        mentions that no entity reaches; for `discover`, by the objective, instead of the mention threshold. Of a list
+        of names, k stays, and the threshold too if all names are annotated: they may be a sample, see `Tuning.note`.
 
         Args:
             documents: see `link`.

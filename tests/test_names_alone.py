@@ -210,6 +210,23 @@ def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> N
     assert "the documents have no mentions" in run("discover", tmp_path / "long.txt", "--out", out).told
 
 
+def test_no_threshold_is_chosen_from_what_may_be_a_sample() -> None:
+    words = ["amber", "basalt", "cobalt", "dune", "ember", "flint", "garnet", "heath", "ivory", "jasper"]
+    names = [f"{one} {other} {form}" for one in words for other in words for form in ("works", "work", "wroks")]
+
+    def tuned(labelled: int) -> arbo.Linker:
+        rows = [{"id": str(i), "text": name, "mentions": [{"spans": [[0, len(name)]]}]} for i, name in enumerate(names)]
+        for i, row in enumerate(rows[:labelled]):
+            row["mentions"][0]["cluster"] = str(i // 3)
+        return arbo.Linker().tune(rows)
+
+    whole, some = tuned(len(names)), tuned(len(names) - 1)
+    assert "all names have a label" in str(whole.tuning.note)
+    assert [whole.config.k, whole.config.nil_threshold] == [8, 0.85]
+    assert (some.tuning.note, some.config.k) == (None, 8)
+    assert some.tuning.best.score >= whole.tuning.best.score
+
+
 def test_every_verb_that_reads_annotated_documents_reads_a_column(run: Run, tmp_path: Path) -> None:
     rows = {"name": ["marsh fever", "marsh fevers", "kelp blight", None], "cluster": ["a", "a", "b", None]}
     pd.DataFrame(rows).to_csv(table := tmp_path / "t.csv", index=False)

@@ -332,6 +332,8 @@ def tune(
     value: dict[str, Any] = {"config": content["config"], "objective": tuning.objective, "score": tuning.best.score}
     value["reliability"] = tuning.reliability and tuning.reliability.as_dict()
     reliability = "" if tuning.reliability is None else f"\n{tuning.reliability}\n\n"
+    if tuning.note:
+        console.say(tuning.note)
     console.answer(value, f"{_summary(linker, tuning)}\n{reliability}written to {out}")
 
 

@@ -42,6 +42,10 @@ from arbo.retrieval.retrieval import Retrieval
 _K = (1, 2, 4, 8)
 _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
+_SAMPLE = (
+    "the threshold stays as it is, since all names have a label: in a sample, the names near them are missing; give "
+    "the whole list, with labels for names chosen at random"
+)
 _CHECK = (
     "check that gold ids and domains match (--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without "
     "the knowledge base"
@@ -80,6 +84,8 @@ class Tuning:
     """The confidence fitted to the links of ``best``; None in discovery, or with too few links, see `calibrate`."""
     reliability: Reliability | None = None
     """How well fits of the confidence predict the links of documents that they leave out."""
+    note: str | None = None
+    """What could not be chosen, and why."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields but ``confidence``, ready for JSON; trials as columns."""
@@ -89,6 +95,7 @@ class Tuning:
             "best": asdict(self.best),
             "trials": columns,
             "reliability": self.reliability and self.reliability.as_dict(),
+            "note": self.note,
         }
 
     def applied(self, config: LinkerConfig) -> LinkerConfig:
@@ -127,7 +134,9 @@ def choose(
     if scoring and config.nil_linkage == "average":
         best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
     calibrated = scoring and _calibrated(retrieval, scoring, best)
-    return Tuning(objective, best, trials, *calibrated or ())
+    note = _SAMPLE if _may_be_sample(config, gold) else None
+    confidence, reliability = calibrated or (None, None)
+    return Tuning(objective, best, trials, confidence, reliability, note)
 
 
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
@@ -224,9 +233,15 @@ def _discovery_plan(
         tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
         steps = _steps_of_tree(tree, classes, objective)
         start = Trial("arborescence", k, None, None, 0)
-        return steps.best_mention_threshold(start, usual, "nil_threshold" if average else "mention_threshold")
+        name = "nil_threshold" if average else "mention_threshold"
+        return steps.best_mention_threshold(start, usual, name, kept=_may_be_sample(config, gold))
 
     return [partial(best, k) for k in ks]
+
+
+def _may_be_sample(config: LinkerConfig, gold: Gold) -> bool:
+    """Return whether names are perhaps some of a longer list: the names near them are missing, so that none fits."""
+    return config.treat_as == "list" and bool((gold.classes >= 0).all())
 
 
 def _are_comparable(classes: npt.NDArray[np.integer[Any]]) -> bool:
@@ -338,15 +353,17 @@ class _Steps(NamedTuple):
         chosen = None if place + 1 == len(self.score) else self._middle(place)
         return replace(start, entity_threshold=chosen, score=float(self.score[place]))
 
-    def best_mention_threshold(self, start: Trial, usual: float, name: str = "mention_threshold") -> Trial:
-        """Return the trial with the best mention threshold, which is ``usual`` if that has the best score.
+    def best_mention_threshold(
+        self, start: Trial, usual: float, name: str = "mention_threshold", *, kept: bool = False
+    ) -> Trial:
+        """Return the trial with the best mention threshold, which is ``usual`` if that is best or ``kept``.
 
         Otherwise, it is the middle of the first range with the best score. ``name`` may be another threshold.
         """
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(usual), side="right")) - 1
         place = int(np.nanargmax(self.score))
-        if own_place >= 0 and self.score[own_place] == self.score[place]:
+        if own_place >= 0 and (kept or self.score[own_place] == self.score[place]):
             place, chosen = own_place, _finite(usual)
         else:
             chosen = self._middle(place)
