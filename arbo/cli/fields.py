@@ -15,6 +15,7 @@ from typer import Option
 
 from arbo.cli import console
 from arbo.errors import UsageError
+from arbo.formats import DocumentFormat, KnowledgeBaseFormat
 from arbo.settings import FieldText, Settings, field_texts, read_json
 
 S = TypeVar("S", bound=Settings)
@@ -23,13 +24,17 @@ _SET = (
     "Set a field of the settings, such as `k=8`; see `--settings`. `@FILE` reads a JSON object of fields; may be "
     "repeated."
 )
-_FLAGS = {"treat_as": "as"}
+_FLAGS = {"treat_as": "as", "docs_format": "format"}
+_KNOWN: Mapping[str, Any] = {"docs_format": DocumentFormat, "kb_format": KnowledgeBaseFormat}
 _METAVARS = {
+    "docs_format": "FORMAT",
+    "types": "TYPE",
     "treat_as": "list|text",
     "evidence": "COLUMNS",
     "k": "N",
     "text_column": "NAME",
     "ids": "FILE",
+    "kb_format": "FORMAT",
     "kb_types": "TYPE",
     "kb_xrefs": "PREFIX",
     "workers": "N",
@@ -56,8 +61,9 @@ class Group(NamedTuple):
 LINKER = Group("linker", "arbo.linking.config", "LinkerConfig")
 ENCODER = Group("encoder", "arbo.encoders.encoder_config", "EncoderConfig")
 READING = Group("reading", "arbo.cli.inputs", "ReadingConfig")
-TABLE = {"Documents": "text_column"}
-"""The panel of the option that reads a table of names."""
+DOCS = {"Documents": "docs_format types text_column"}
+KB = {"Knowledge base": "kb_format"}
+"""The panels of the options that say how documents and a knowledge base are read."""
 JOB = Group("job", "arbo.cli.models", "JobConfig")
 
 
@@ -183,6 +189,8 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
         text = next(group.texts[name] for group in shown.groups if name in group.texts)
         value = text.default.strip("\"'")
         default = "" if value == "None" else f" [default: {value}]"
+        if name in _KNOWN:
+            default = f" Known: {', '.join(sorted(get_args(_KNOWN[name])))}."
         flag, metavar = _FLAGS.get(name, name.replace("_", "-")), _METAVARS.get(name, name.upper())
         option = Option(f"--{flag}", metavar=metavar, help=f"{text.summary}{default}", rich_help_panel=panel)
         yield _parameter(name, list[str] | None if text.kind.startswith("list[") else str | None, None, option)

@@ -10,8 +10,8 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import READING, TABLE, Chosen, Shown
-from arbo.cli.inputs import Docs, Kb, ReadingConfig, check_output
+from arbo.cli.fields import DOCS, KB, READING, Chosen, Shown
+from arbo.cli.inputs import ReadingConfig, check_output
 from arbo.cli.models import ABBREVIATIONS, FINDING, expands_abbreviations, load_finder
 from arbo.progress import bars
 
@@ -23,9 +23,9 @@ _OUT = "File to write the documents with the found mentions to, as JSON lines fo
 
 
 def find(
-    docs: Docs,
-    kb: Kb,
-    how: Annotated[Chosen, Shown((READING, FINDING, ABBREVIATIONS), TABLE)],
+    docs: options.Documents,
+    kb: options.Kb,
+    how: Annotated[Chosen, Shown((READING, FINDING, ABBREVIATIONS), DOCS | KB)],
     finder: options.Finder = "dictionary",
     out: Annotated[Path | None, Option(help=_OUT)] = None,
     limit: options.Limit = None,
@@ -41,11 +41,11 @@ def find(
     from arbo.spans.evaluation import found_scores
 
     if out is not None:
-        check_output(out, "jsonl", (".jsonl", ".jsonl.gz"), kb.path, *docs.paths)
+        check_output(out, "jsonl", (".jsonl", ".jsonl.gz"), kb, *docs)
     model = load_finder(finder, how, "--finder", expand_abbreviations=expands_abbreviations(how))
     reading = how.of(READING, ReadingConfig())
-    base = kb.read(reading)
-    documents = docs.read(reading, mentions=False)
+    base = reading.knowledge_base(kb)
+    documents = reading.documents(docs, mentions=False)
     found = find_in(documents, base, model)
     entities = [base.entities[proposal.entity].id for proposal in found.proposals]
     scores = found_scores(documents, found.corpus, base, entities) if documents.n_mentions else None
@@ -59,7 +59,7 @@ def find(
         console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
         console.show(scores)
     if out is not None:
-        console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb.path} --out run")
+        console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run")
 
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:

@@ -11,10 +11,11 @@ from typing import Any
 
 import arbo
 from arbo import formats
-from arbo.cli import console, options
+from arbo.cli import console
 from arbo.data import OnError
 from arbo.errors import ArboError, DataError, UsageError, listed
 from arbo.files import check_writable, real
+from arbo.formats import DocumentFormat, KnowledgeBaseFormat
 from arbo.formats.files import read_head, read_lines
 from arbo.settings import Settings
 
@@ -23,6 +24,10 @@ from arbo.settings import Settings
 class ReadingConfig(Settings):
     """How documents and knowledge bases are read."""
 
+    docs_format: DocumentFormat | None = None
+    """Format of documents, guessed by default."""
+    types: list[str] | None = None
+    """Keep only mentions of this type; may be repeated."""
     ids: str | None = None
     """File with an id on each line: keep only the documents with these ids."""
     dev_ids: str | None = None
@@ -33,6 +38,8 @@ class ReadingConfig(Settings):
     """Column of a table whose cells are names; each is a mention."""
     by_topic: bool = False
     """Compare only mentions of documents with the same `topic` in their metadata."""
+    kb_format: KnowledgeBaseFormat | None = None
+    """Format of the knowledge base, guessed by default."""
     kb_types: list[str] | None = None
     """Keep only entities of this type (in UMLS its name, its id or `ST21pv`); may be repeated."""
     kb_xrefs: list[str] | None = None
@@ -46,64 +53,29 @@ class ReadingConfig(Settings):
         how = {"xrefs": self.kb_xrefs, "types": self.kb_types, "generic_names": None if self.generic_names else False}
         return {name: value for name, value in how.items() if value is not None}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kb:
-    """A knowledge base."""
-
-    path: options.Kb
-    kb_format: options.KbFormat = None
-
-    def read(self, how: ReadingConfig, columns: Mapping[str, str] | None = None) -> arbo.KnowledgeBase:
-        """Read it, and print what is noteworthy."""
+    def knowledge_base(self, path: Path, columns: Mapping[str, str] | None = None) -> arbo.KnowledgeBase:
+        """Read a knowledge base, and print what is noteworthy."""
         from arbo.pipeline.saved_run import read_base
 
-        kb = read_base(self.path, self.kb_format, columns=columns, tell=console.say, **how.of_kb)
-        _say_columns("entities", (metadata for (metadata,) in kb.columns("metadata")), self.path.name)
+        kb = read_base(path, self.kb_format, columns=columns, tell=console.say, **self.of_kb)
+        _say_columns("entities", (metadata for (metadata,) in kb.columns("metadata")), path.name)
         return kb
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KbFile(Kb):
-    """A knowledge base as the first argument of a verb."""
-
-    path: options.KbArgument
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionalKb:
-    """A knowledge base, or none."""
-
-    path: options.OptionalKb = None
-    kb_format: options.KbFormat = None
-
-    def read(self, how: ReadingConfig) -> arbo.KnowledgeBase | None:
-        """Read it as `Kb` does, if there is one."""
-        return None if self.path is None else Kb(path=self.path, kb_format=self.kb_format).read(how)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The format of documents, and the mentions that are kept."""
-
-    format_: options.Format = None
-    types: options.Types = None
-
-    def read_from(self, docs: Sequence[Path], how: ReadingConfig, *, mentions: bool | None = True) -> arbo.Corpus:
+    def documents(self, docs: Sequence[Path], *, mentions: bool | None = True) -> arbo.Corpus:
         """Read documents, the names in a column of a table, or those in the lines of a text without mentions.
 
         Raise DataError if the documents have no mentions, unless ``mentions`` is false, or None and they are prose.
         """
         name = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs"
-        if how.text_column is None:
-            read_as: list[str] = [self.format_ or ""]
+        if self.text_column is None:
+            read_as: list[str] = [self.docs_format or ""]
 
             def announce(guess: str) -> None:
                 read_as.append(guess)
                 say_format(name, "--format", guess)
 
-            how_read: Any = {"types": self.types, "on_error": how.on_error, "announce_format": announce}
-            documents = formats.read_documents(docs, self.format_, **how_read)
+            how_read: Any = {"types": self.types, "on_error": self.on_error, "announce_format": announce}
+            documents = formats.read_documents(docs, self.docs_format, **how_read)
             if mentions is not False and "text" in read_as and not _is_prose(documents, titles=bool(mentions)):
                 console.say(f"{name}: each line is a name")
                 texts = (document.text.removesuffix("\n").split("\n") for document in documents)
@@ -113,11 +85,11 @@ class Reading:
 
             if len(docs) > 1:
                 raise UsageError("--text-column reads one table at a time; give one file")
-            documents = read_column(docs[0], how.text_column, on_error=how.on_error)
+            documents = read_column(docs[0], self.text_column, on_error=self.on_error)
             documents = documents if self.types is None else documents.of_types(self.types)
-        if how.ids is not None:
-            documents = _of_ids(documents, Path(how.ids))
-        console.say_notes(documents.notes, f"{name}: " if how.ids is None else f"{name}, in all documents: ")
+        if self.ids is not None:
+            documents = _of_ids(documents, Path(self.ids))
+        console.say_notes(documents.notes, f"{name}: " if self.ids is None else f"{name}, in all documents: ")
         _say_columns("documents", documents.metadata_of("documents"), name)
         _say_columns("mentions", documents.metadata_of("mentions"), name)
         if mentions is not False and not documents.n_mentions and (mentions or self.types or not _is_prose(documents)):
@@ -126,34 +98,21 @@ class Reading:
                 "plain text, give --find-mentions dictionary; else check --format, --types and the names of keys",
                 file=str(docs[0]),
             )
-        return documents.by_topic() if how.by_topic else documents
+        return documents.by_topic() if self.by_topic else documents
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Docs(Reading):
-    """Documents."""
-
-    paths: options.Documents
-
-    def __post_init__(self) -> None:
-        # A pattern means the files that match now, and none that the command writes before it reads.
-        object.__setattr__(self, "paths", [*map(Path, formats.expanded(self.paths))])
-
-    def read(self, how: ReadingConfig, **more: Any) -> arbo.Corpus:
-        """Read them as `read_from` does."""
-        return self.read_from(self.paths, how, **more)
-
-    def as_read(self, how: ReadingConfig) -> dict[str, Any]:
-        """Return how they are read, for the manifest of a run; documents are added to the run in the same way."""
-        how_read: dict[str, Any] = {"format": self.format_, "types": self.types}
-        how_read |= {"text_column": how.text_column, "by_topic": how.by_topic}
-        return {name: value for name, value in how_read.items() if value}
-
-    def dev(self, path: Path | None, how: ReadingConfig) -> arbo.Corpus | None:
+    def dev_documents(self, path: Path | None) -> arbo.Corpus | None:
         """Read the documents of --dev likewise, if they are given; raise UsageError for ids without documents."""
-        if path is None and how.dev_ids is not None:
+        if path is None and self.dev_ids is not None:
             raise UsageError("dev_ids needs --dev; add it, or leave dev_ids out")
-        return None if path is None else self.read_from([path], replace(how, ids=how.dev_ids))
+        return None if path is None else replace(self, ids=self.dev_ids).documents([path])
+
+    def as_read(self) -> dict[str, Any]:
+        """Return how documents are read, for the manifest of a run; documents are added to the run in the same way."""
+        return {key: value for name, key in AS_READ.items() if (value := getattr(self, name))}
+
+
+AS_READ = {"docs_format": "format", "types": "types", "text_column": "text_column", "by_topic": "by_topic"}
+"""The keys in the manifest of a run of the fields that say how its documents were read."""
 
 
 def _is_prose(documents: arbo.Corpus, *, titles: bool = False) -> bool:

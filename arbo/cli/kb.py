@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, READING, TABLE, Chosen, Shown
-from arbo.cli.inputs import KbFile, Reading, ReadingConfig, check_output, say_format
+from arbo.cli.fields import DOCS, ENCODER, JOB, KB, READING, Chosen, Shown
+from arbo.cli.inputs import ReadingConfig, check_output, say_format
 from arbo.cli.models import ABBREVIATIONS, JobConfig, expands_abbreviations, load_encoder
 from arbo.errors import UsageError, listed
-from arbo.formats import read_knowledge_base
+from arbo.formats import KnowledgeBaseFormat, read_knowledge_base
 from arbo.formats.files import read_lines
 from arbo.progress import bars
 from arbo.text.names import normalize_name, normalize_names
@@ -26,7 +26,13 @@ _OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, 
 Output = Annotated[Path, Option("--out", help=_OUTPUT)]
 
 
-def check(kb: options.KbArgument, kb_format: options.KbFormat = None) -> None:
+_FORMAT = f"Format of the knowledge base: {', '.join(sorted(get_args(KnowledgeBaseFormat)))}. [default: guessed]"
+
+
+def check(
+    kb: options.KbArgument,
+    kb_format: Annotated[KnowledgeBaseFormat | None, options.option(metavar="FORMAT", help=_FORMAT)] = None,
+) -> None:
     """Count a knowledge base, and list its problems and how to solve them.
 
     Errors lose data or make an entity unreachable, such as malformed entries, or ids and names that nothing can match.
@@ -68,10 +74,9 @@ _REMOVE_NAMES = "Remove this name from all entities, or the names in @FILE, one 
 
 
 def edit(
-    kb: KbFile,
+    kb: options.KbArgument,
     out: Output,
-    annotated: Reading,
-    how: Annotated[Chosen, Shown((READING, ABBREVIATIONS), TABLE)],
+    how: Annotated[Chosen, Shown((READING, ABBREVIATIONS), DOCS | KB)],
     docs: Annotated[list[Path] | None, Option("--add-names", metavar="DOCS", help=_ADD_NAMES)] = None,
     discovered: Annotated[Path | None, Option("--add-discovered", metavar="RUN", help=_ADD_DISCOVERED)] = None,
     names: Annotated[list[str] | None, Option("--remove-names", metavar="NAME|@FILE", help=_REMOVE_NAMES)] = None,
@@ -96,10 +101,10 @@ def edit(
     if not (docs or discovered or names or not reading.generic_names):
         wrong = "nothing to edit: give --add-names, --add-discovered or --remove-names"
         raise UsageError(f"{wrong}, or `--set generic_names=false`")
-    check_output(out, "entities", ENDINGS, kb.path, discovered, *(docs or ()))
-    base = kb.read(replace(reading, generic_names=True))
+    check_output(out, "entities", ENDINGS, kb, discovered, *(docs or ()))
+    base = replace(reading, generic_names=True).knowledge_base(kb)
     if docs:
-        corpus, before = annotated.read_from(docs, reading), set(zip(*base.names(), strict=True))
+        corpus, before = reading.documents(docs), set(zip(*base.names(), strict=True))
         base = base.with_names_of(corpus, expand_abbreviations=expands_abbreviations(how))
         after = set(zip(*base.names(), strict=True))
         changes |= {"names_added": len(after - before), "names_moved": len(before - after)}
@@ -154,9 +159,9 @@ _COLUMNS = "Columns of CSV or TSV, e.g. id=code,name=label."
 
 
 def convert(
-    kb: KbFile,
+    kb: options.KbArgument,
     out: Output,
-    how: Annotated[Chosen, Shown((READING,))],
+    how: Annotated[Chosen, Shown((READING,), KB)],
     columns: Annotated[str | None, Option(metavar="KEY=COLUMN,...", help=_COLUMNS)] = None,
 ) -> None:
     """Write a knowledge base in another format, which the ending of --out chooses."""
@@ -166,15 +171,15 @@ def convert(
     names = {key.strip(): column.strip() for key, _, column in pairs}
     if not all(names.values()):
         raise UsageError(f"--columns must be KEY=COLUMN,..., not {columns!r}")
-    check_output(out, "entities", ENDINGS, kb.path)
-    base = kb.read(how.of(READING, ReadingConfig()), columns=names)
+    check_output(out, "entities", ENDINGS, kb)
+    base = how.of(READING, ReadingConfig()).knowledge_base(kb, names)
     _write(base, out, {"entities": len(base)})
 
 
 def index(
-    kb: KbFile,
+    kb: options.KbArgument,
     out: Annotated[Path, Option(help="Folder to write; an earlier index there is replaced.")],
-    how: Annotated[Chosen, Shown((ENCODER, READING, JOB))],
+    how: Annotated[Chosen, Shown((ENCODER, READING, JOB), KB)],
     encoder: options.Encoder = None,
 ) -> None:
     """Encode a knowledge base once, and keep it in a folder that opens at once and takes little memory.
@@ -194,7 +199,7 @@ def index(
         raise UsageError(
             "only a transformer shares the work of an index, in slices of one size; leave out job settings"
         )
-    base = kb.read(how.of(READING, ReadingConfig()))
+    base = how.of(READING, ReadingConfig()).knowledge_base(kb)
     with job.over(arbo.Linker(encoder=model), out) as linker:
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())

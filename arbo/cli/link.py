@@ -16,9 +16,9 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, LINKER, READING, TABLE, Chosen, Shown
+from arbo.cli.fields import DOCS, ENCODER, JOB, LINKER, READING, Chosen, Shown
 from arbo.cli.find import find_in
-from arbo.cli.inputs import Docs, Kb, Reading, ReadingConfig
+from arbo.cli.inputs import AS_READ, ReadingConfig
 from arbo.cli.models import FINDING, JobConfig, LinkingModels, Models, load_finder, load_linker
 from arbo.data.objects import document_line, entity_line
 from arbo.errors import UsageError
@@ -88,8 +88,8 @@ class Output:
 _LINKING = Shown(
     (LINKER, ENCODER, READING, FINDING, JOB),
     {
-        "Documents": "text_column ids",
-        "Knowledge base": "kb_types kb_xrefs",
+        "Documents": "docs_format types text_column ids",
+        "Knowledge base": "kb_format kb_types kb_xrefs",
         "Clustering": "method k",
         "Processes": "workers ray",
     },
@@ -97,8 +97,8 @@ _LINKING = Shown(
 
 
 def link(
-    docs: Docs,
-    kb: Kb,
+    docs: options.Documents,
+    kb: options.Kb,
     *,
     find_mentions: options.FindMentions = None,
     how: Annotated[Chosen, _LINKING],
@@ -121,10 +121,10 @@ def link(
     found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
     finder = None if find_mentions is None else found_by(find_mentions)
     reading = how.of(READING, ReadingConfig())
-    base, as_read = kb.read(reading), docs.as_read(reading)
+    base, as_read = reading.knowledge_base(kb), reading.as_read()
 
     def read() -> arbo.Corpus:
-        documents = docs.read(reading, mentions=False if finder else None)
+        documents = reading.documents(docs, mentions=False if finder else None)
         if finder is None and documents.n_mentions:
             return documents
         if finder is None:
@@ -137,12 +137,12 @@ def link(
 
 _DISCOVERY = Shown(
     (LINKER, ENCODER, READING, JOB),
-    {"Documents": "text_column evidence", "Clustering": "k treat_as", "Processes": "workers ray"},
+    {"Documents": "docs_format types text_column evidence", "Clustering": "k treat_as", "Processes": "workers ray"},
 )
 
 
 def discover(
-    docs: Docs,
+    docs: options.Documents,
     *,
     how: Annotated[Chosen, _DISCOVERY],
     threshold: options.Threshold = None,
@@ -156,8 +156,8 @@ def discover(
     ragtest/output --out run`, then `arbo export run --to graphrag`.
     """
     reading = how.of(READING, ReadingConfig())
-    read = partial(docs.read, reading)
-    _run(load_linker(models, how, threshold), read, output, how, docs.as_read(reading))
+    read = partial(reading.documents, docs)
+    _run(load_linker(models, how, threshold), read, output, how, reading.as_read())
 
 
 def _run(
@@ -253,8 +253,7 @@ _REMOVE = "Remove the document or mention with this id; may be repeated."
 def add(
     run: options.Run,
     out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")],
-    formats: Reading,
-    how: Annotated[Chosen, Shown((READING, JOB), {**TABLE, "Processes": "workers ray"})],
+    how: Annotated[Chosen, Shown((READING, JOB), {**DOCS, "Processes": "workers ray"})],
     docs: Annotated[list[Path] | None, Argument(metavar="[DOCS]", help=_DOCS)] = None,
     remove: Annotated[list[str] | None, Option(metavar="ID", help=_REMOVE)] = None,
     anew: Annotated[bool, Option("--anew", help=_ANEW)] = False,
@@ -288,7 +287,7 @@ def add(
         elif anew:
             after = linker.refit(before)
         else:
-            documents = _read_more(saved, docs, formats, reading, base) if docs else ()
+            documents = _read_more(saved, docs, reading, base) if docs else ()
             after = linker.add(before, documents, corrections or (), other_kb=yes)
         _save_child(saved, after, out)
 
@@ -312,15 +311,12 @@ def _save_child(saved: SavedRun, after: arbo.Result, out: Path) -> None:
     console.print_next(out, ["diff"], ["show", "--nil"])
 
 
-def _read_more(
-    saved: SavedRun, docs: list[Path], formats: Reading, how: ReadingConfig, kb: arbo.KnowledgeBase | None
-) -> arbo.Corpus:
+def _read_more(saved: SavedRun, docs: list[Path], how: ReadingConfig, kb: arbo.KnowledgeBase | None) -> arbo.Corpus:
     """Read documents as those of the run were read, but for the options given, and find mentions if the run did."""
     was = saved.result.manifest.get("reading", {})
-    formats = replace(formats, format_=formats.format_ or was.get("format"), types=formats.types or was.get("types"))
-    changes = {name: getattr(how, name) or was[name] for name in ("text_column", "by_topic") if name in was}
+    changes = {name: getattr(how, name) or was[key] for name, key in AS_READ.items() if key in was}
     finder = was.get("finder")
-    documents = formats.read_from(docs, replace(how, **changes), mentions=finder is None)
+    documents = replace(how, **changes).documents(docs, mentions=finder is None)
     if finder is None or kb is None:
         return documents
     expand, finding = saved.result.manifest["config"]["expand_abbreviations"], Chosen({FINDING.name: was[FINDING.name]})

@@ -2,18 +2,18 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated
 
 import typer
 
-from arbo.formats import DocumentFormat, KnowledgeBaseFormat
+from arbo.formats import expanded
 
 option = partial(typer.Option, case_sensitive=False)
 """Makes an option; the case of choices is ignored."""
 
 
-def _formats(choices: Any) -> str:
-    return f"{', '.join(sorted(get_args(choices)))}. [default: guessed]"
+def _expanded(paths: list[Path]) -> list[Path]:
+    return [*map(Path, expanded(paths))]
 
 
 _read = partial(option, rich_help_panel="Documents")
@@ -23,11 +23,9 @@ _correct = partial(option, rich_help_panel="Corrections")
 clustering = partial(option, rich_help_panel="Clustering")
 
 _DOCS = "Files, folders, patterns in quotes, or `-` for standard input."
-Documents = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_DOCS)]
+Documents = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_DOCS, callback=_expanded)]
+"""A pattern means the files that match at the start, and none that the command writes before it reads."""
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
-_FORMAT = f"Format of documents: {_formats(DocumentFormat)}"
-Format = Annotated[DocumentFormat | None, _read("--format", metavar="FORMAT", help=_FORMAT)]
-Types = Annotated[list[str] | None, _read(metavar="TYPE", help="Keep only mentions of this type; may be repeated.")]
 _FIND_MENTIONS = (
     "Find the mentions first, as `arbo find` does: `dictionary`, or a model folder. `arbo evaluate --gold` scores the "
     "result against those of DOCS. [default: link those of DOCS]"
@@ -44,8 +42,6 @@ _kb = _base("--kb", metavar="KB", help=_KB)
 Kb = Annotated[Path, _kb]
 OptionalKb = Annotated[Path | None, _kb]
 KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]
-_KB_FORMAT = f"Format of the knowledge base: {_formats(KnowledgeBaseFormat)}"
-KbFormat = Annotated[KnowledgeBaseFormat | None, _base("--kb-format", metavar="FORMAT", help=_KB_FORMAT)]
 
 _ENCODER = (
     "`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "

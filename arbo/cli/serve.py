@@ -13,8 +13,8 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, LINKER, READING, Chosen, Shown
-from arbo.cli.inputs import Kb, ReadingConfig, check_output
+from arbo.cli.fields import ENCODER, KB, LINKER, READING, Chosen, Shown
+from arbo.cli.inputs import ReadingConfig, check_output
 from arbo.cli.models import FINDING, LinkingModels, load_finder, load_linker
 from arbo.errors import MissingDependency, UsageError
 from arbo.files import real
@@ -24,9 +24,9 @@ Port = Annotated[int, Option(metavar="N", min=0, max=65_535, help="Port to liste
 
 
 def serve(
-    kb: Kb,
+    kb: options.Kb,
     models: LinkingModels,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, FINDING))],
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, FINDING), KB)],
     finder: options.Finder = "dictionary",
     host: Annotated[str, Option(help=_HOST)] = "127.0.0.1",
     port: Port = 8000,
@@ -47,7 +47,7 @@ def serve(
 
     linker = load_linker(models, how)
     model = load_finder(finder, how, "--finder", expand_abbreviations=linker.config.expand_abbreviations)
-    base = kb.read(how.of(READING, ReadingConfig()))
+    base = how.of(READING, ReadingConfig()).knowledge_base(kb)
     if getattr(linker.encoder, "cache", None) is not None:
         linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
     with _listening_at(host, port) as listening:
@@ -60,7 +60,7 @@ def serve(
             console.print_json({"address": address, "entities": len(base)})
             sys.stdout.flush()
         hosts = LOCAL if host in LOCAL else ("*",)
-        serve_at(app_of(service, name=f"{kb.path.name} (arbo)", hosts=hosts), listening)
+        serve_at(app_of(service, name=f"{kb.name} (arbo)", hosts=hosts), listening)
     console.say("stopped")
 
 

@@ -13,8 +13,8 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import READING, TABLE, Chosen, Group, Shown
-from arbo.cli.inputs import Reading, ReadingConfig, check_no_input, check_output
+from arbo.cli.fields import DOCS, READING, Chosen, Group, Shown
+from arbo.cli.inputs import ReadingConfig, check_no_input, check_output
 from arbo.errors import UsageError
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
 from arbo.settings import Number, Settings
@@ -231,8 +231,7 @@ _TRAIN = "Training documents, to score seen and unseen entities separately too."
 
 def evaluate(
     runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
-    annotated: Reading,
-    how: Annotated[Chosen, Shown((SCORING, READING), TABLE)],
+    how: Annotated[Chosen, Shown((SCORING, READING), DOCS)],
     train: Annotated[Path | None, Option(help=_TRAIN)] = None,
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
@@ -251,18 +250,18 @@ def evaluate(
 
     if gold and train:
         raise UsageError("--train and --gold exclude each other; leave one out")
-    unused = {"--format": annotated.format_, "--types": annotated.types, "--kb": kb}
+    reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
+    unused = {"--format": reading.docs_format, "--types": reading.types, "--kb": kb}
     if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
         raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
     names = _name_systems(runs)
     for file in save or ():
         check_output(file, "report", ("",), *names.values(), train, gold)
-    reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
     results = {name: arbo.Result.load(run) for name, run in names.items()}
     for name, result in results.items():
         for warning in result.warnings:
             console.warn(f"{name}: {warning}" if len(results) > 1 else warning)
-    documents = next((annotated.read_from([path], reading) for path in (train, gold) if path), None)
+    documents = next((reading.documents([path]) for path in (train, gold) if path), None)
     evaluations: Mapping[str, Evaluation | FoundScores]
     if gold and documents:
         evaluations = _found_scores(results, names, documents, kb)

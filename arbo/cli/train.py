@@ -11,8 +11,8 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import ENCODER, JOB, LINKER, READING, TABLE, Chosen, Group, Shown
-from arbo.cli.inputs import Docs, Kb, OptionalKb, ReadingConfig, check_output
+from arbo.cli.fields import DOCS, ENCODER, JOB, KB, LINKER, READING, Chosen, Group, Shown
+from arbo.cli.inputs import ReadingConfig, check_output
 from arbo.cli.models import ABBREVIATIONS, LinkingModels, Models, expands_abbreviations, load_encoder, load_linker
 from arbo.engine import Method
 from arbo.errors import UsageError
@@ -57,11 +57,12 @@ class Training:
         return how.of(LOG, arbo.RunOptions(announce=bars, on_log=print_scores))
 
     def data(
-        self, docs: Docs, kb: Kb | OptionalKb, dev: Path | None, how: Chosen
+        self, docs: list[Path], kb: Path | None, dev: Path | None, how: Chosen
     ) -> tuple[arbo.Corpus, Any, dict[str, Any]]:
         """Read documents and base, and return them and what a training needs besides; print what is trained on."""
         reading = how.of(READING, ReadingConfig())
-        documents, base, held_out = docs.read(reading), kb.read(reading), docs.dev(dev, reading)
+        documents = reading.documents(docs)
+        base, held_out = None if kb is None else reading.knowledge_base(kb), reading.dev_documents(dev)
         gold = _read_gold(documents, base)
         if base is not None:
             known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
@@ -101,10 +102,10 @@ _TOWERS = (
 
 
 def encoder(
-    docs: Docs,
-    kb: OptionalKb,
+    docs: options.Documents,
     training: Training,
-    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS, LOG), TABLE)],
+    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS, LOG), DOCS | KB)],
+    kb: options.OptionalKb = None,
     dev: options.Dev = None,
     preset: Annotated[PresetName | None, _preset(_ENCODER_PRESET)] = None,
     two_towers: Annotated[bool | None, options.option("--two-towers/--one-tower", help=_TOWERS)] = None,
@@ -126,13 +127,13 @@ def encoder(
     if "best" in how.changes(TRAINING) and dev is None:
         raise UsageError("best chooses the model by its score on --dev; add --dev, or leave best out")
     base = None if preset is None else PRESETS[preset]
-    defaults = base.training if base else config.WITHOUT_KB if kb.path is None else config.TrainingConfig()
-    if kb.path is None:
+    defaults = base.training if base else config.WITHOUT_KB if kb is None else config.TrainingConfig()
+    if kb is None:
         defaults = replace(defaults, best=config.WITHOUT_KB.best)
     settings = how.of(TRAINING, defaults)
     start = arbo.DualEncoder.from_pretrained(training.encoder, base and base.encoder)
     start = changed_encoder(start, how.changes(ENCODER)).with_markers()
-    if (preset is not None and kb.path is not None) if two_towers is None else two_towers:
+    if (preset is not None and kb is not None) if two_towers is None else two_towers:
         start = start.with_two_towers()
     documents, base, more = training.data(docs, kb, dev, how)
     expand = expands_abbreviations(how)
@@ -142,16 +143,16 @@ def encoder(
         )
     trained = arbo.train(start, documents, base, config=settings, expand_abbreviations=expand, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
-    verb = f"arbo {'discover' if kb.path is None else 'link'} DOCS --encoder {training.out}"
+    verb = f"arbo {'discover' if kb is None else 'link'} DOCS --encoder {training.out}"
     verb += " --set expand_abbreviations=false" * (not expand)
     text = f"default thresholds {entity} (entity) and {mention} (mention)\nnext: {verb} ..."
     training.report(trained.settings, settings, text)
 
 
 def names(
-    kb: Kb,
+    kb: options.Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((ALIGNMENT, ENCODER, READING, LOG))],
+    how: Annotated[Chosen, Shown((ALIGNMENT, ENCODER, READING, LOG), KB)],
 ) -> None:
     """Train an encoder to map all names of an entity to similar vectors.
 
@@ -163,7 +164,7 @@ def names(
     settings = how.of(ALIGNMENT, config.SelfAlignmentConfig())
     # OSLAT, section 3.1: the first token's vector is aligned.
     start = arbo.DualEncoder.from_pretrained(training.encoder, arbo.EncoderConfig(pooling="cls"))
-    start, entities = changed_encoder(start, how.changes(ENCODER)), kb.read(how.of(READING, ReadingConfig()))
+    start, entities = changed_encoder(start, how.changes(ENCODER)), how.of(READING, ReadingConfig()).knowledge_base(kb)
     console.say(f"aligning the names of {len(entities):,} entities")
     trained = arbo.train_self_alignment(
         start, entities, out=training.out, config=settings, options=training.options(how)
@@ -176,11 +177,11 @@ _NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-
 
 
 def edges(
-    docs: Docs,
-    kb: OptionalKb,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), TABLE)],
+    docs: options.Documents,
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), DOCS | KB)],
     dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
+    kb: options.OptionalKb = None,
     encoder: options.Encoder = None,
     names: Annotated[bool, Option("--names", help=_NAMES)] = False,
 ) -> None:
@@ -190,13 +191,15 @@ def edges(
     --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both
     say which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
     """
-    if names and not kb.path:
+    if names and not kb:
         raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
-    check_output(out, "edges", ("",), *docs.paths, dev, kb.path)
+    check_output(out, "edges", ("",), *docs, dev, kb)
     linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
-    documents, held_out = docs.read(reading), docs.dev(dev, reading)
+    documents, held_out = reading.documents(docs), reading.dev_documents(dev)
     assert held_out is not None
-    model = arbo.train_edges(documents, held_out, kb.read(reading), linker=linker, names=names)
+    model = arbo.train_edges(
+        documents, held_out, None if kb is None else reading.knowledge_base(kb), linker=linker, names=names
+    )
     model.save(out)
     pairs = ", ".join(f"{count:,}" for count in model.trained["pairs"])
     recall = {name: f"{share:.1%}" for name, share in model.trained["recall"].items()}
@@ -209,10 +212,10 @@ def edges(
 
 
 def finder(
-    docs: Docs,
-    kb: Kb,
+    docs: options.Documents,
+    kb: options.Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS, LOG), TABLE)],
+    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS, LOG), DOCS | KB)],
     dev: options.Dev = None,
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo find --finder`.
@@ -250,10 +253,10 @@ _RERANKER_PRESET = (
 
 
 def reranker(
-    docs: Docs,
-    kb: Kb,
+    docs: options.Documents,
+    kb: options.Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB, LOG), TABLE)],
+    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB, LOG), DOCS | KB)],
     dev: options.Dev = None,
     candidates_of: Annotated[str, options.option(metavar="MODEL", help=_CANDIDATES_OF)] = "ngram",
     preset: Annotated[RerankingPresetName, _preset(_RERANKER_PRESET)] = "arboel",
@@ -287,10 +290,10 @@ _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [def
 
 
 def tune(
-    docs: Docs,
-    kb: OptionalKb,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), TABLE)],
+    docs: options.Documents,
+    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), DOCS | KB)],
     out: Annotated[Path, Option(help="JSON file to write, for `--config` of link and discover.")],
+    kb: options.OptionalKb = None,
     encoder: options.Encoder = None,
     reranker: options.Reranker = None,
     edges: options.Edges = None,
@@ -307,15 +310,15 @@ def tune(
     from arbo.linking.config import objective_of
 
     score: Any = objective  # checked by `objective_of`
-    if reranker and kb.path is None:
+    if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
-    objective_of(score, method, discovers=kb.path is None)
-    check_output(out, "tuned", (".json",), *docs.paths)
+    objective_of(score, method, discovers=kb is None)
+    check_output(out, "tuned", (".json",), *docs)
     reading = how.of(READING, ReadingConfig())
     linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
-        kb=kb.read(reading)
+        kb=None if kb is None else reading.knowledge_base(kb)
     )
-    documents = docs.read(reading)
+    documents = reading.documents(docs)
     _read_gold(documents, linker.kb)
     console.warn(*linker.learnt(documents))
     linker = linker.tune(documents, objective=score, method=method)
