@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.arrow import strings
+from arbo.data.arrow import numbers, rows_among, strings
 from arbo.data.fingerprint import Hashes, hashes_of, hashes_of_rows
 
 _OF_CONTENT = ("name", "aliases", "definition", "types", "domain")
@@ -85,7 +85,4 @@ def _hashed(ids: Iterable[str]) -> Hashes:
 
 def _rows_of(ids: Hashes, there: Hashes) -> Rows:
     """Return the row of each id among those that are there, or -1."""
-    order = np.argsort(there, kind="stable")
-    row = np.append(order, -1)[np.searchsorted(there, ids, sorter=order)]
-    row[np.append(there, np.uint64(0))[row] != ids] = -1
-    return row
+    return rows_among(*(pa.chunked_array([numbers(hashes)]) for hashes in (ids, there)))
