@@ -18,6 +18,7 @@ from arbo.corrections.constraints import constraints_on
 from arbo.corrections.edits import edit_spans
 from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
+from arbo.data.arrow import numbers
 from arbo.data.fingerprint import warnings_of
 from arbo.data.gold import Gold
 from arbo.data.tables import is_list_of_names
@@ -241,7 +242,7 @@ class Linker:
         score = objective_of(objective, method, discovers=discovers)
         linker = self._suited(corpus) if discovers else self
         retrieval = linker.retrieve(corpus, k=max(ks_of(linker.config)), in_order=True)
-        gold = Gold.of(corpus, self.kb).taken(corpus.order)
+        gold = Gold.of(corpus.tables.mentions.take(numbers(corpus.order)), self.kb)
         tuning = choose(retrieval, gold, linker.config, score, self.announce("tuning"), method)
         return linker.configured(config=tuning.applied(linker.config), tuning=tuning)
 

@@ -58,16 +58,12 @@ class Gold:
     """Notes on the annotated ids that were split or joined."""
 
     @classmethod
-    def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
-        """Look up the gold ids of documents in a knowledge base.
+    def of(cls, documents: Corpus | pa.Table, kb: KnowledgeBase | None = None) -> Self:
+        """Look up the gold ids of documents, or of a table of mentions, in a knowledge base.
 
         Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id.
         """
-        return cls.of_table(documents.tables.mentions, kb)
-
-    @classmethod
-    def of_table(cls, mentions: pa.Table, kb: KnowledgeBase | None) -> Self:
-        """Look up the gold ids of a table of mentions, see `of`."""
+        mentions = documents.tables.mentions if isinstance(documents, Corpus) else documents
         base = KnowledgeBase() if kb is None else kb
         known = cache(partial(known_ids, has=None if kb is None else kb.__contains__))
         written = [of_mention and tuple(of_mention) for of_mention in mentions["gold"].to_pylist()]
@@ -104,11 +100,6 @@ class Gold:
             if of_mention and len(of_mention) == len(inside) == 1:
                 known[of_mention[0]] = row_of[inside[0]]
         return cls(ids, labels, *_joined([[row_of[id_] for id_ in inside] for inside in entities]), known.get)
-
-    def taken(self, rows: Ints) -> Self:
-        """Return the annotations of these mentions, in this order."""
-        ids, labels, lists = ([column[row] for row in rows.tolist()] for column in (self.ids, self.labels, self.lists))
-        return type(self)(ids, labels, *_joined(lists), self.entity_of)
 
     @property
     def annotated(self) -> Bools:

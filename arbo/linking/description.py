@@ -105,7 +105,7 @@ def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
     has_gold = reduce(pc.or_, (mentions[name].is_valid() for name in columns))
     annotated: Any = np.from_dlpack(pc.indices_nonzero(has_gold.combine_chunks()))  # pyarrow 15 crashes without chunks
     some = mentions.select([*columns, "domain"]).take(numbers(annotated))
-    return Gold.of_table(some, kb), annotated
+    return Gold.of(some, kb), annotated
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:
