@@ -43,16 +43,23 @@ def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
     target = real(file)
     partial = beside(target, "partial")
     try:
-        check_writable(Path(file))  # unresolved, since /dev/stdout resolves to a path that does not exist
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write(partial)
-        _flush(partial)
-        os.replace(partial, target)
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+        with writing(target):
+            check_writable(Path(file))  # unresolved, since /dev/stdout resolves to a path that does not exist
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write(partial)
+            _flush(partial)
+            os.replace(partial, target)
     finally:
-        with suppress(OSError):
-            partial.unlink()
+        discard(partial)
+
+
+@contextmanager
+def writing(what: object, remedy: str = "") -> Iterator[None]:
+    """Raise UsageError for an OSError of the block, since ``what`` cannot be written; ``remedy`` follows the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {what}: {error.strerror or error}{remedy}") from error
 
 
 def save_array(file: Path, array: Any) -> None:

@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from arbo.corrections.constraints import name_numbers
 from arbo.data import KnowledgeBase
 from arbo.errors import UsageError
+from arbo.files import writing
 from arbo.results.run import Floats, Ints, Link, Run
 
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "drop-all"]
@@ -264,21 +265,18 @@ class Review:
         more = {"author": self.author} if self.author else {}
         more["date"] = datetime.now(UTC).isoformat(timespec="seconds")
         data = "".join(json.dumps({**line, **more}, ensure_ascii=False) + "\n" for line in corrections).encode()
-        try:
-            with open(self.file, "ab+", buffering=0) as file:
-                if file.tell():
-                    file.seek(-1, os.SEEK_END)
-                    if file.read(1) != b"\n":  # somebody's editor left it out
-                        data = b"\n" + data
-                n = file.write(data)
-                end = file.tell()  # others may have written since the file was opened
-                if n < len(data):
-                    file.truncate(end - n)
-                    raise OSError(errno.ENOSPC, "no space left")
-                self.written.append(_Written(end, data, self.place, decides))
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
+        with writing(self.file), open(self.file, "ab+", buffering=0) as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":  # somebody's editor left it out
+                    data = b"\n" + data
+            n = file.write(data)
+            end = file.tell()  # others may have written since the file was opened
+            if n < len(data):
+                file.truncate(end - n)
+                raise OSError(errno.ENOSPC, "no space left")
+            self.written.append(_Written(end, data, self.place, decides))
+            os.fsync(file.fileno())
 
     def undo(self) -> None:
         """Remove the lines of the last answer that this review wrote, and return to its place.
@@ -287,16 +285,13 @@ class Review:
         """
         cause = "somebody else wrote to the file since" if self.written else "this sitting wrote nothing yet"
         for end, data, place, _ in self.written[-1:] if self.file.exists() else ():
-            try:
-                with open(self.file, "rb+", buffering=0) as file:
-                    file.seek(end - len(data))
-                    if file.read() == data:
-                        file.truncate(end - len(data))
-                        self.place = place
-                        self.written.pop()
-                        return
-            except OSError as error:
-                raise UsageError(f"cannot write {self.file}: {error.strerror or error}") from error
+            with writing(self.file), open(self.file, "rb+", buffering=0) as file:
+                file.seek(end - len(data))
+                if file.read() == data:
+                    file.truncate(end - len(data))
+                    self.place = place
+                    self.written.pop()
+                    return
         raise UsageError(f"nothing to undo: {cause}; earlier answers are lines of {self.file}")
 
     def _decided(self, link: Link, corrections: Sequence[Mapping[str, Any]]) -> int:

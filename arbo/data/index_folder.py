@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from arbo import files
 from arbo.data.entity_table import SCHEMA, Ids
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -81,24 +81,21 @@ def write_index(
     ``kb`` and ``encoder`` are parts of the manifest, ``arrays`` those of each subfolder.
     """
     target = files.real(path)
-    try:
-        with files.whole_folder(target) as partial:
-            (partial / "kb").mkdir()
-            with pa.OSFile(str(partial / "kb/entities.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-                writer.write_batch(table)
-            for folder, parts in arrays.items():
-                for name, array in parts.items():
-                    (partial / folder).mkdir(exist_ok=True)
-                    files.save_array(partial / folder / f"{name}.npy", array)
-            manifest = {
-                **FORMAT.head(*_VERSIONS),
-                "kb": dict(kb),
-                "encoder": files.json_ready(dict(encoder)),
-                "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
-            }
-            (partial / MANIFEST).write_text(files.sealed(manifest), "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write the index {target}: {error.strerror or error}") from error
+    with files.writing(f"the index {target}"), files.whole_folder(target) as partial:
+        (partial / "kb").mkdir()
+        with pa.OSFile(str(partial / "kb/entities.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+            writer.write_batch(table)
+        for folder, parts in arrays.items():
+            for name, array in parts.items():
+                (partial / folder).mkdir(exist_ok=True)
+                files.save_array(partial / folder / f"{name}.npy", array)
+        manifest = {
+            **FORMAT.head(*_VERSIONS),
+            "kb": dict(kb),
+            "encoder": files.json_ready(dict(encoder)),
+            "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
+        }
+        (partial / MANIFEST).write_text(files.sealed(manifest), "utf-8")
 
 
 def check_index_replaceable(target: Path) -> None:

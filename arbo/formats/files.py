@@ -25,7 +25,7 @@ from arbo.data import Marked, Mention, Records
 from arbo.data.objects import parse
 from arbo.data.records import Item
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike, real, whole_folder
+from arbo.files import PathLike, real, whole_folder, writing
 from arbo.text.checks import Span
 
 LARGEST_ARCHIVE = 2**30
@@ -365,13 +365,11 @@ def decode_line(raw: bytes, file: Path, number: int) -> str:
 def new_folder(path: PathLike) -> Iterator[Path]:
     """Yield a folder to write, which becomes ``path`` at the end; raise UsageError if it has content or is refused."""
     target = real(path)
-    try:
+    with writing(target):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise UsageError(f"{target} exists and is not an empty folder; choose another one, or remove it first")
         with whole_folder(target) as partial:
             yield partial
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def one_line(text: str) -> str:

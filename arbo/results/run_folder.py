@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError
 from arbo.files import (
     READING_HEADERS,
     Format,
@@ -26,6 +26,7 @@ from arbo.files import (
     sealed,
     sha256_of,
     whole_folder,
+    writing,
 )
 from arbo.results.schema import SCHEMA, problem_of
 
@@ -54,20 +55,17 @@ def save_run(
     """
     target = real(folder)
     check_replaceable(target)
-    try:
-        with whole_folder(target) as partial:
-            with ThreadPoolExecutor(_WRITERS) as pool:
-                files = {partial / f"{name}.parquet": table for name, table in tables.items()}
-                [*pool.map(write_table, files, files.values())]
-                hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
-            if arrays:
-                named: dict[str, Any] = {**arrays}
-                np.savez(partial / ARRAYS, **named)
-                hashes[ARRAYS] = sha256_of(partial / ARRAYS)
-            content = json_ready({**FORMAT.head(*_VERSIONS), **manifest, "files": hashes})
-            (partial / MANIFEST).write_text(sealed(content), "utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
+    with writing(f"the run folder {target}"), whole_folder(target) as partial:
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            files = {partial / f"{name}.parquet": table for name, table in tables.items()}
+            [*pool.map(write_table, files, files.values())]
+            hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
+        if arrays:
+            named: dict[str, Any] = {**arrays}
+            np.savez(partial / ARRAYS, **named)
+            hashes[ARRAYS] = sha256_of(partial / ARRAYS)
+        content = json_ready({**FORMAT.head(*_VERSIONS), **manifest, "files": hashes})
+        (partial / MANIFEST).write_text(sealed(content), "utf-8")
 
 
 def write_table(file: Path, table: pa.Table) -> None:

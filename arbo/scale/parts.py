@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, checksum, files_in, map_array, save_array, sha256_of, whole_folder
+from arbo.files import check_hashes, checksum, files_in, map_array, save_array, sha256_of, whole_folder, writing
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -77,14 +77,12 @@ class Part(NamedTuple):
         """Have a function write files to a folder unless the part is finished; of several writers, the first wins."""
         if self.is_finished():
             return
-        try:
-            with whole_folder(self.folder, self.is_finished, flush=False) as partial:  # `is_finished` reads all
-                write(partial)
-                files = {name: sha256_of(partial / name) for name in files_in(partial)}
-                (partial / MANIFEST).write_text(json.dumps(files, indent=2) + "\n", "utf-8")
-        except OSError as error:
-            remedy = "make room or change the rights, and the same command goes on, or choose another work folder"
-            raise UsageError(f"cannot write {self.folder}: {error.strerror or error}; {remedy}") from error
+        remedy = "; make room or change the rights, and the same command goes on, or choose another work folder"
+        whole = whole_folder(self.folder, self.is_finished, flush=False)  # `is_finished` reads all
+        with writing(self.folder, remedy), whole as partial:
+            write(partial)
+            files = {name: sha256_of(partial / name) for name in files_in(partial)}
+            (partial / MANIFEST).write_text(json.dumps(files, indent=2) + "\n", "utf-8")
 
     def arrays(self) -> Arrays:
         """Map the arrays of a finished part into memory (see `seen`); what is written to them stays in memory."""
