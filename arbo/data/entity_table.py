@@ -71,18 +71,14 @@ def _valid(column: pa.Array, name: str) -> pa.Array:
     column.validate(full=True)
     texts, needs_value = column.flatten() if is_list else column, name in ("id", "name", "alternative_ids")
     missing = texts.null_count if is_list or needs_value else 0
-    if missing or (text_of(texts)[0] == 0).any() or (needs_value and len(_filled(texts)) < len(texts)):
+    if missing or (text_of(texts)[0] == 0).any() or (needs_value and _n_blank(texts)):
         raise DataError(f"{name} without a value, or with a NUL")
-    if is_list and column.null_count:
-        size = np.from_dlpack(pc.fill_null(pc.list_value_length(column), numbers(np.zeros(1, np.int64))[0]))
-        return pa.LargeListArray.from_arrays(numbers(np.append(0, np.cumsum(size))), texts)
-    return column
+    return pc.coalesce(column, string_lists([()], _TEXT)[0]) if is_list else column
 
 
-def _filled(texts: pa.Array) -> Ints:
-    """Return the places of strings that are not blank."""
-    blank = pc.equal(pc.utf8_trim_whitespace(texts), strings([""], _TEXT)[0])
-    return np.asarray(np.from_dlpack(pc.indices_nonzero(pc.invert(blank))))
+def _n_blank(texts: pa.Array) -> int:
+    """Count the strings that are blank."""
+    return int((np.from_dlpack(pc.binary_length(pc.utf8_trim_whitespace(texts))) == 0).sum())
 
 
 def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -188,17 +184,11 @@ def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:
 
 
 def _without_empty_aliases(table: pa.RecordBatch, notes: Counter[str]) -> pa.RecordBatch:
-    aliases = table["aliases"]
-    items = aliases.flatten()
-    left = _filled(items)
-    if len(left) == len(items):
+    if not (n := _n_blank(table["aliases"].flatten())):
         return table
-    notes["empty aliases dropped"] += len(items) - len(left)
-    row = np.from_dlpack(pc.list_parent_indices(aliases))[left]
-    start = np.searchsorted(row, np.arange(len(table) + 1))
-    fewer = pa.LargeListArray.from_arrays(numbers(start), items.take(numbers(left)))
-    columns = [fewer if name == "aliases" else table[name] for name in SCHEMA.names]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    notes["empty aliases dropped"] += n
+    (lists,) = columns_in(table, ["aliases"])
+    return with_columns(table, aliases=[[alias for alias in aliases if alias.strip()] for aliases in lists])
 
 
 class Names(NamedTuple):
