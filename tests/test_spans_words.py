@@ -16,7 +16,7 @@ from arbo.encoders.word_index import WordIndex
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.finding import DictionaryFinder, without_overlaps
 from arbo.text.names import normalize_name
-from arbo.text.words import content_words, fold, lines, passages, sentences, windows, words
+from arbo.text.words import content_words, fold, passages, sentences, windows, words
 
 
 def cut(text: str, spans: object) -> list[str]:
@@ -82,7 +82,7 @@ def test_windows_by_brute_force() -> None:
     assert windows("of the", 3).shape == (0, 2)
 
 
-@pytest.mark.parametrize("split", [lines, sentences, passages])
+@pytest.mark.parametrize("split", [sentences, passages])
 @given(text=st.text(alphabet="aB. \n\r!)1", max_size=40))
 def test_pieces_lose_nothing_but_white_space(split: object, text: str) -> None:
     spans = split(text).tolist()

@@ -23,7 +23,6 @@ title. Offsets do not depend on this.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 from arbo.data import Document, Marked, Records
@@ -31,12 +30,13 @@ from arbo.data.documents import compare, marked_document, span_between
 from arbo.data.gold_ids import ids_in
 from arbo.errors import DataError
 from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line
-from arbo.text.words import lines, sentences
+from arbo.text.words import sentences
 
 SUFFIXES = (".txt", ".pubtator")
 
 _NIL = "-1"
 _DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
+_FIRST_LINE = re.compile(r"\s*\S[^\n]*")
 _ID = re.compile(r"(?!-1$)\S([^\t\r\n]*\S)?")
 
 
@@ -113,8 +113,8 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     """Yield the block of a document; `|` joins acceptable ids, `-1` is NIL. Raise DataError for an id without place."""
     name, text = check_id(document.id, _DOCUMENT_ID, of=document.id), one_line(document.text)
     notes["texts whose tabs and line ends became blanks"] += text != document.text
-    ends = (pieces[:1, 1].tolist() for pieces in (sentences(document.text), lines(document.text)))
-    end = min(chain(*ends), default=0)
+    first = _FIRST_LINE.match(document.text)
+    end = int(sentences(first[0])[0, 1]) if first else 0
     title, abstract = (text[:end], text[end + 1 :]) if text[end : end + 1] == " " else (text, "")
     notes["texts that got a blank at their end"] += title == text
     yield f"{name}|t|{title}"

@@ -1,4 +1,4 @@
-r"""The words of a text, the stop words among them, and the lines, sentences and passages that they form.
+r"""The words of a text, the stop words among them, and the sentences and passages that they form.
 
 A word is a maximal run of word characters (``\w``: letters, digits, the underscore) with their combining marks,
 so that a decomposed accent (NFD) stays with its letter. Hyphens and apostrophes separate words: "Crohn's" is two
@@ -157,16 +157,6 @@ def _is_clitic(text: str, begin: int, end: int) -> bool:
 def _word() -> re.Pattern[str]:
     marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)).startswith("M"))
     return re.compile(rf"[^\W\u02bc](?:[^\W\u02bc]|[{marks}]|[{INVISIBLE}\u200c\u200d]+(?=\w))*")
-
-
-def lines(text: str) -> Offsets:
-    r"""Return the offsets of the lines of a text, without blank lines.
-
-    >>> text = "A title\n\n  A paragraph. \r\n"
-    >>> [text[begin:end] for begin, end in lines(text)]
-    ['A title', 'A paragraph.']
-    """
-    return _between(text, (match.span() for match in re.finditer(r"\n", text)))
 
 
 def unwrapped(text: str) -> str:
