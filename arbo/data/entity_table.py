@@ -146,15 +146,10 @@ class Ids(NamedTuple):
         """Return the row of the entity with an id or, without one, all rows with this alternative id, ascending."""
         if not isinstance(id_, str) or (hash_ := hash_of(id_)) is None:
             return ()
-        rows: dict[int, None] = {}
-        for place in range(int(np.searchsorted(self.hashes, hash_)), len(self.hashes)):
-            if self.hashes[place] != hash_:
-                break
-            row = int(self.places[place])
-            if self.table["id"][row].as_py() == id_:
-                return (row,)
-            rows[row] = None
-        return tuple(row for row in rows if id_ in self.table["alternative_ids"][row].as_py())
+        first, last = (int(np.searchsorted(self.hashes, hash_, side)) for side in ("left", "right"))
+        rows = dict.fromkeys(self.places[first:last].tolist())
+        own = [row for row in rows if self.table["id"][row].as_py() == id_]
+        return tuple(own[:1] or [row for row in rows if id_ in self.table["alternative_ids"][row].as_py()])
 
 
 def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:
