@@ -62,14 +62,15 @@ def writing(what: object, remedy: str = "") -> Iterator[None]:
         raise UsageError(f"cannot write {what}: {error.strerror or error}{remedy}") from error
 
 
-def save_array(file: Path, array: Any) -> None:
-    """Write an array as `.npy`; raise OSError, with the reason, if that fails."""
+def save_arrays(folder: Path, arrays: Mapping[str, Any]) -> None:
+    """Write each array as `.npy` to a folder that is there; raise OSError, with the reason, if that fails."""
     import numpy as np
 
-    with file.open("wb") as stream:
-        # NumPy writes to a real file without Python, and then does not say that a disk is full.
-        wrapped: Any = SimpleNamespace(write=stream.write)
-        np.save(wrapped, array, allow_pickle=False)
+    for name, array in arrays.items():
+        with (folder / f"{name}.npy").open("wb") as stream:
+            # NumPy writes to a real file without Python, and then does not say that a disk is full.
+            wrapped: Any = SimpleNamespace(write=stream.write)
+            np.save(wrapped, array, allow_pickle=False)
 
 
 def map_array(file: Path) -> "npt.NDArray[Any]":

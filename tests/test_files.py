@@ -91,11 +91,12 @@ def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_an_array_that_does_not_fit_the_disk_says_so(tmp_path: Path) -> None:
     array = np.asfortranarray(np.arange(60_000).reshape(200, 300))
+    (tmp_path / "full.npy").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left") as told:
-        files.save_array(Path("/dev/full"), array)
+        files.save_arrays(tmp_path, {"full": array})
     assert told.value.errno == errno.ENOSPC
     np.save(tmp_path / "plain.npy", array)
-    files.save_array(tmp_path / "saved.npy", array)
+    files.save_arrays(tmp_path, {"saved": array})
     assert (tmp_path / "plain.npy").read_bytes() == (tmp_path / "saved.npy").read_bytes()
 
 

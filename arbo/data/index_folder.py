@@ -86,9 +86,9 @@ def write_index(
         with pa.OSFile(str(partial / "kb/entities.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
             writer.write_batch(table)
         for folder, parts in arrays.items():
-            for name, array in parts.items():
+            if parts:
                 (partial / folder).mkdir(exist_ok=True)
-                files.save_array(partial / folder / f"{name}.npy", array)
+                files.save_arrays(partial / folder, parts)
         manifest = {
             **FORMAT.head(*_VERSIONS),
             "kb": dict(kb),

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.files import check_hashes, checksum, files_in, map_array, save_array, sha256_of, whole_folder, writing
+from arbo.files import check_hashes, checksum, files_in, map_array, save_arrays, sha256_of, whole_folder, writing
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -66,12 +66,7 @@ class Part(NamedTuple):
         if self.is_finished():
             return
         arrays = call(*args)
-
-        def write(folder: Path) -> None:
-            for name, array in arrays.items():
-                save_array(folder / f"{name}.npy", array)
-
-        self.written(write)
+        self.written(lambda folder: save_arrays(folder, arrays))
 
     def written(self, write: Callable[[Path], object]) -> None:
         """Have a function write files to a folder unless the part is finished; of several writers, the first wins."""
