@@ -42,8 +42,6 @@ if errors.shown:
 class OnDemand(Sequence[Item], Generic[Item]):
     """A sequence whose items are made when somebody looks at them, some at a time; the last ones are kept."""
 
-    sliced: Callable[[Iterable[Item]], Sequence[Item]] = list
-    """What a slice becomes."""
     together = 1
     """Number of items that are made when one of them is looked at; a walk over all makes some thousand at a time."""
     keeps_all = False
@@ -63,7 +61,7 @@ class OnDemand(Sequence[Item], Generic[Item]):
     def __getitem__(self, index: slice) -> Sequence[Item]: ...
     def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
         places = self._places[index]
-        return type(self).sliced(map(self._item, places)) if isinstance(places, range) else self._item(places)
+        return [self._item(place) for place in places] if isinstance(places, range) else self._item(places)
 
     def _item(self, place: int) -> Item:
         block, row = divmod(place, self.together)

@@ -101,8 +101,6 @@ def with_columns(table: pa.RecordBatch, **values: Sequence[Any]) -> pa.RecordBat
 class Entities(OnDemand[Entity]):
     """The entities in the rows of a table, made on access."""
 
-    sliced = tuple
-
     def __init__(self, table: pa.RecordBatch) -> None:
         super().__init__(len(table), self._entities)
         self.table = table

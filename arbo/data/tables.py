@@ -134,7 +134,7 @@ class Tables:
 class Documents(OnDemand[Document]):
     """The documents of tables, which are kept once they were looked at."""
 
-    sliced, together, keeps_all = tuple, 1 << 8, True
+    together, keeps_all = 1 << 8, True
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(len(tables.sizes), self._documents)
