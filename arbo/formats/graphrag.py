@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 
 from arbo.data.tables import cells_in
 from arbo.errors import DataError
-from arbo.formats.files import unpacked
 from arbo.formats.graph import Graph, Node, groups_of
 from arbo.formats.table import batches
 
@@ -121,11 +120,9 @@ def _with(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
 def _read(file: Path, *filled: str) -> pa.Table:
     """Read a table, in which every row must have a value in the columns ``filled``."""
     try:
-        with unpacked(file) as stream:
-            content = stream.read()
-        for _ in batches(content, file):  # raises for a file that unpacks to any size
+        for _ in batches(file):  # raises for a file that unpacks to any size
             pass
-        table = pq.read_table(pa.BufferReader(content))
+        table = pq.ParquetFile(file).read()
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         problem = f"the table cannot be read ({str(error).splitlines()[0]:.100})"
         raise DataError(f"{problem}; give the output folder of GraphRAG", file=str(file)) from None

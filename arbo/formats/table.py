@@ -176,8 +176,7 @@ def _entities(path: Paths, kind: Kind, columns: Mapping[str, str] | None, on_err
 
 
 def _parquet_columns(file: Path) -> dict[str, pa.Array]:
-    with unpacked(file) as stream:
-        table = pa.Table.from_batches(batches(stream.read(), file))
+    table = pa.Table.from_batches(batches(file))
     return {name: table[name].combine_chunks() for name in table.column_names}
 
 
@@ -230,10 +229,8 @@ def _rows(
 
 
 def _parquet(file: Path) -> Iterator[Placed]:
-    with unpacked(file) as stream:
-        content = stream.read()
     try:
-        rows = chain.from_iterable(batch.to_pylist() for batch in batches(content, file))
+        rows = chain.from_iterable(batch.to_pylist() for batch in batches(file))
         yield from ((f"{file}, row {number}", row) for number, row in enumerate(rows))
     except pa.ArrowNotImplementedError as error:
         problem = f"pyarrow cannot read the Parquet file ({error!s:.100}); write it with another compression"
@@ -243,9 +240,10 @@ def _parquet(file: Path) -> Iterator[Placed]:
         raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None
 
 
-def batches(content: bytes, file: Path) -> Iterator[pa.RecordBatch]:
+def batches(file: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file in small batches, since a short dictionary can stand for values of any size."""
-    total = 0
+    with unpacked(file) as stream:
+        content, total = stream.read(), 0
     for batch in pq.ParquetFile(BytesIO(content)).iter_batches(1024):
         columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]
         total += sum(column.nbytes for column in columns)
