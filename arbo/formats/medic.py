@@ -5,7 +5,7 @@
 The fields are id, alternative ids, an empty field, the preferred name, and synonyms. Corpora write ids with or without
 the name of their source, so each id is accepted in both forms: `260350` (digits, from OMIM) also as `OMIM:260350`,
 `D010190` (C or D and digits, from MeSH) also as `MESH:D010190`, and `C0030297` (seven digits) as `UMLS:C0030297`. If an
-alternative id is another concept's own id, both forms mean that other concept. Lines with the same ids, as in the
+alternative id is another concept's own id in the file, both forms mean that other. Lines with the same ids, as in the
 dictionaries of BioSyn and SapBERT (`id||name`), are one entity, named by the first.
 """
 
@@ -14,41 +14,33 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from arbo.data import Entity, KnowledgeBase, OnError, Records
+from arbo.data import Entity
 from arbo.errors import DataError
-from arbo.formats.files import Block, Paths, Piece, read_items, read_lines
+from arbo.formats.files import Block, Piece, read_lines
 
 SUFFIXES = (".txt",)
 
 _SOURCES = {"OMIM": re.compile(r"[0-9]+"), "UMLS": re.compile(r"C[0-9]{7}"), "MESH": re.compile(r"[CD][0-9]+")}
 
 
-def read_entities(path: Paths, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read a MEDIC file, or all `.txt` files of a folder."""
-    kb = KnowledgeBase(read_items(path, SUFFIXES, _pieces, _entity, Records("entities", on_error)))
-    ids = {id_ for (id_,) in kb.columns("id")}
-    return kb.with_alternative_ids(
-        filter(None, (_prefixed(name) for name in (id_, *others) if name == id_ or name not in ids))
-        for id_, others in kb.columns("id", "alternative_ids")
-    )
-
-
-def _pieces(file: Path, _: object) -> Iterator[Piece]:
-    """Yield the lines with the same ids."""
+def pieces(file: Path, _: object) -> Iterator[Piece]:
+    """Yield the lines with the same ids, and the concepts' own ids."""
     lines: defaultdict[str, Block] = defaultdict(list)
     for number, line in read_lines(file):
         if line.strip():
             lines[line.partition("||")[0]].append((number, line))
-    return (Piece((ids, block), file, block[0][0]) for ids, block in lines.items())
+    own = {ids.partition("|")[0] for ids in lines}
+    return (Piece((ids.split("|"), block, own), file, block[0][0]) for ids, block in lines.items())
 
 
-def _entity(piece: Piece, _: object) -> Entity:
-    ids, block = piece.content
-    entity_id, *alternatives = ids.split("|")
+def entity(piece: Piece, _: object) -> Entity:
+    """Make the entity of a concept."""
+    (entity_id, *others), block, own = piece.content
     if "||" not in block[0][1]:
         raise DataError("expected id|alternative ids||name|synonyms, but the line has no ||", id=entity_id[:60])
     name, *aliases = dict.fromkeys(name for _, line in block for name in line.partition("||")[2].split("|"))
-    return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(alternatives))
+    prefixed = filter(None, map(_prefixed, (entity_id, *(id_ for id_ in others if id_ not in own))))
+    return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(dict.fromkeys((*others, *prefixed))))
 
 
 def _prefixed(bare: str) -> str | None:
