@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 
 import arbo
-from arbo.formats.graph import Node, corpus_of
+from arbo.formats.graph import Node, read_documents
 
 ENTITIES = [
     ("SHERLOCK HOLMES", "PERSON", "a detective", ["u1", "u2"]),
@@ -162,7 +162,8 @@ def test_types_compare_without_case_and_a_placeholder_is_none(shared: Callable[[
 def test_a_node_without_a_type_has_that_of_its_name() -> None:
     nodes = [("Lee, Ann", "Person"), ("ANN LEE", None)]
     nodes += [("Paris", "geo"), ("paris", " PERSON"), ("PARIS", "Unknown"), ("Rio", "None")]
-    corpus = corpus_of([Node.of(str(row), *node) for row, node in enumerate(nodes)], Path("g"), "lightrag", "fail")
+    made = [Node.of(str(row), *node) for row, node in enumerate(nodes)]
+    corpus = read_documents("g", lambda _: (made, print), "lightrag")
     assert [document.domain for document in corpus] == ["person", "person", "geo", "person", None, None]
     assert [*corpus.types] == ["Person", None, "geo", "PERSON", "Unknown", "None"]
 

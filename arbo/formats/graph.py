@@ -6,7 +6,7 @@ name, if they have one type.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,25 +43,20 @@ class Node(NamedTuple):
         return cls(id_, *("" if value is None else str(value).strip() for value in (name, type_)))
 
 
-class Graph(NamedTuple):
-    """The graph in a folder."""
+Graph = tuple[list[Node], Callable[[Path, list[int]], Any]]
+"""The nodes of a folder, and what writes the graph to a new one; it may return notes.
 
-    nodes: Sequence[Node]
-    write: Callable[[Path, list[int]], Any]
-    """Writes it to a new folder, given for each node the row of the node that stands for it; may return notes."""
+It is given, for each node, the row of the node that stands for it.
+"""
 
 
 def read_documents(path: Paths, graph_in: Callable[[Path], Graph], format_: str, on_error: OnError = "fail") -> Corpus:
-    """Read the nodes of a folder, which may be given by one of its files; raise UsageError for several."""
+    """Read the nodes of a folder, or of that of a file; raise UsageError for several. A node needs a name."""
     one, *others = each_path(path)
     if others:
         raise UsageError(f"a graph is one folder, not {1 + len(others)} paths; give one")
     folder = one if one.is_dir() else one.parent
-    return corpus_of(graph_in(folder).nodes, folder, format_, on_error)
-
-
-def corpus_of(nodes: Sequence[Node], folder: Path, format_: str, on_error: OnError) -> Corpus:
-    """Make the documents of the nodes of a folder, which the corpus then knows; a node without a name is malformed."""
+    nodes, _ = graph_in(folder)
     names = [" ".join(sorted(name.split())) for name in normalize_names([node.name for node in nodes])]
     kinds: defaultdict[str, set[str | None]] = defaultdict(set)
     for node, name in zip(nodes, names, strict=True):

@@ -36,7 +36,7 @@ def graph_in(folder: Path) -> Graph:
     if len({*map(str, ids)}) < len(ids) or None in ids:
         ids = [*range(len(entities))]
     nodes = [*map(Node.of, map(str, ids), titles, types)]
-    return Graph(nodes, partial(_write, folder, entities, links))
+    return nodes, partial(_write, folder, entities, links)
 
 
 def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, standing: list[int]) -> Counter[str]:

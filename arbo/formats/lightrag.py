@@ -30,7 +30,7 @@ def graph_in(folder: Path) -> Graph:
         reason = f"unknown value {error}" if isinstance(error, KeyError) else error
         raise DataError(f"the graph cannot be read ({reason}); save it again", file=str(folder / _GRAPH)) from None
     nodes = [Node.of(name, name, values.get("entity_type")) for name, values in graph.nodes(data=True)]
-    return Graph(nodes, partial(_write, graph))
+    return nodes, partial(_write, graph)
 
 
 def _write(old: Any, out: Path, standing: list[int]) -> None:

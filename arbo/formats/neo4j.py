@@ -56,7 +56,7 @@ def graph_in(folder: Path) -> Graph:
     every = (_table(file, *file.read_bytes().partition(b"\n")[::2]) for file in data_files(folder, (".csv",)))
     tables = [table for table in every if {":ID", ":START_ID"} & {*table.places}]
     nodes = _nodes(tables)
-    return Graph(nodes, partial(_write, folder, tables, nodes))
+    return nodes, partial(_write, folder, tables, nodes)
 
 
 def _table(file: Path, head: bytes, content: bytes) -> _Table:
