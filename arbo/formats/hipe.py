@@ -30,7 +30,6 @@ from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.formats.files import Piece, read_lines
-from arbo.text.checks import Span
 
 SUFFIXES = (".tsv", ".conll", ".bio", ".iob")
 
@@ -50,7 +49,8 @@ class _Token(NamedTuple):
     begins: bool
     link: str
     nested: bool
-    misc: str
+    after: str
+    """What stands between it and the next token."""
 
 
 def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
@@ -63,7 +63,7 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
             header = _OF_WORDS
         if header is _OF_WORDS:
             if not line.strip() and block is not None and block.content:
-                block.content[-1] = block.content[-1]._replace(misc="EndOfSentence")
+                block.content[-1] = block.content[-1]._replace(after="\n")
             if line.startswith(_BEGIN):
                 line = f"# document_id = {stem}:{number}"
             elif word := _WORD.fullmatch(line):
@@ -101,42 +101,35 @@ def _token(values: list[str], header: list[str], document_id: str) -> _Token:
         raise DataError(f"expected O, B-type or I-type in {_TAG}, not {tag!r:.30}", id=document_id)
     if not text:
         raise DataError("the token is empty", id=document_id)
-    nested = row.get("NE-NESTED", "").startswith("B-")
-    return _Token(text, label, tag.startswith("B"), link, nested, row.get("MISC", ""))
+    nested, misc = row.get("NE-NESTED", "").startswith("B-"), row.get("MISC", "")
+    after = "\n" if "EndOfSentence" in misc else "" if "NoSpaceAfter" in misc else " "
+    return _Token(text, label, tag.startswith("B"), link, nested, after)
 
 
 def document(piece: Piece, records: Records[Document]) -> Document:
     """Make a document of its tokens."""
-    notes = records.notes
-    text, places = _lay_out(piece.content)
-    notes["nested mentions ignored"] += sum(token.nested for token in piece.content)
+    tokens, notes = piece.content, records.notes
+    begins = [*accumulate((len(token.text + token.after) for token in tokens), initial=0)]
+    text = "".join(token.text + token.after for token in tokens)
+    notes["nested mentions ignored"] += sum(token.nested for token in tokens)
     mentions = []
-    for words in _mentions(piece.content, places, notes):
-        tokens, spans = zip(*words, strict=True)
-        gold = _gold([token.link for token in tokens], notes)
-        mentions.append(Marked(((spans[0][0], spans[-1][1]),), tokens[0].type or None, gold))
-    return marked_document(piece.name, text, mentions)
+    for first, last in _mentions(tokens, notes):
+        span = begins[first], begins[last] + len(tokens[last].text)
+        gold = _gold([token.link for token in tokens[first : last + 1]], notes)
+        mentions.append(Marked((span,), tokens[first].type or None, gold))
+    return marked_document(piece.name, text.removesuffix(tokens[-1].after) if tokens else "", mentions)
 
 
-def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
-    """Join the tokens into a text; also return the offsets of each token."""
-    afters = ["\n" if "EndOfSentence" in one.misc else "" if "NoSpaceAfter" in one.misc else " " for one in tokens]
-    pieces = [f"{token.text}{after}" for token, after in zip(tokens, afters, strict=True)]
-    begins = accumulate(map(len, pieces), initial=0)
-    places = [(begin, begin + len(token.text)) for begin, token in zip(begins, tokens, strict=False)]
-    return "".join(pieces)[: places[-1][1] if places else 0], places
-
-
-def _mentions(tokens: list[_Token], places: list[Span], notes: Counter[str]) -> list[list[tuple[_Token, Span]]]:
-    """Return the tokens of each mention, with their offsets."""
-    mentions: list[list[tuple[_Token, Span]]] = []
+def _mentions(tokens: list[_Token], notes: Counter[str]) -> list[list[int]]:
+    """Return the first and the last token of each mention."""
+    mentions: list[list[int]] = []
     inside: str | None = None
-    for token, place in zip(tokens, places, strict=True):
-        if token.type is not None:
-            if token.begins or inside != token.type:
-                notes["mentions that begin with an I- tag"] += not token.begins
-                mentions.append([])
-            mentions[-1].append((token, place))
+    for at, token in enumerate(tokens):
+        if token.type is not None and (token.begins or inside != token.type):
+            notes["mentions that begin with an I- tag"] += not token.begins
+            mentions.append([at, at])
+        elif token.type is not None:
+            mentions[-1][1] = at
         inside = token.type
     return mentions
 
