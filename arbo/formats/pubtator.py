@@ -35,6 +35,7 @@ from arbo.text.words import sentences
 SUFFIXES = (".txt", ".pubtator")
 
 _NIL = "-1"
+_HEADER = {letter: re.compile(rf"([^|\t]*)\|{letter}\|") for letter in "ta"}
 _DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
 _FIRST_LINE = re.compile(r"\s*\S[^\n]*")
 _ID = re.compile(r"(?!-1$)\S([^\t\r\n]*\S)?")
@@ -42,7 +43,7 @@ _ID = re.compile(r"(?!-1$)\S([^\t\r\n]*\S)?")
 
 def pieces(file: Path, records: object) -> Iterator[Piece]:
     """Yield the blocks of a file."""
-    return blocks(file, records, lambda line: _header(line, "t"))
+    return blocks(file, records, _HEADER["t"].match)
 
 
 def document(piece: Piece, records: Records[Document]) -> Document:
@@ -63,21 +64,14 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     return marked_document(document_id, text, mentions)
 
 
-def _header(line: str, letter: str) -> tuple[str, str] | None:
-    """Split `ID|letter|text` into id and text; return None for any other line."""
-    document_id, _, rest = line.partition("|")
-    if "\t" in document_id or not rest.startswith(f"{letter}|"):
-        return None
-    return document_id, rest[2:]
-
-
 def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
+    """Return id and text of a line `ID|letter|text`; raise DataError for any other line."""
     number, line = block[min(position, len(block) - 1)]
-    header = _header(line, letter) if position < len(block) else None
+    header = _HEADER[letter].match(line) if position < len(block) else None
     if header is None:
         problem = f"expected ID|{letter}|text; a document has a title (t), then an abstract (a), then its mentions"
         raise DataError(problem, line=number)
-    return header
+    return header[1], line[header.end() :]
 
 
 def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked | None:
