@@ -19,7 +19,7 @@ from training_builders import (
     of_two_processes,
     oslat_trainer,
     sample,
-    tiny_retrieved,
+    tiny_compared,
     torch,
     trainer_of,
     without_dropout,
@@ -30,7 +30,6 @@ import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.cross import RerankingSet
 from arbo.training.data import TrainingSet
 from arbo.training.losses import LOSSES, comparable, loss_of
 from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
@@ -322,9 +321,9 @@ def test_a_negative_with_the_text_of_the_positive_or_the_mention_is_dropped(
 
 
 def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower, tmp_path: Path) -> None:
-    retrieved = tiny_retrieved([("E0",)], [[0, 1, 2]])
-    twins = [replace(entity, name="fever") if row == 1 else entity for row, entity in enumerate(retrieved.kb)]
-    trainer = cross_trainer(cross(bert), retrieved._replace(kb=arbo.KnowledgeBase(twins)), None, tmp_path)
+    data = tiny_compared([("E0",)], [[0, 1, 2]])
+    twins = [replace(entity, name="fever") if row == 1 else entity for row, entity in enumerate(data.kb)]
+    trainer = cross_trainer(cross(bert), replace(data, kb=arbo.KnowledgeBase(twins)), None, tmp_path)
     _, exists = trainer.compared(trainer.data.queries)
     assert exists.tolist() == [[True, False, False, True]]
 
@@ -389,12 +388,12 @@ def test_scores_are_not_rounded_in_bfloat16(bert: Tower, tmp_path: Path) -> None
 def test_the_gold_entity_comes_first_and_takes_the_place_of_the_last(
     gold: tuple[str, ...] | None, candidates: list[int], compared: list[int] | None
 ) -> None:
-    data = RerankingSet.of(tiny_retrieved([("E0",), gold], [[0, 1, 2], candidates]))
+    data = tiny_compared([("E0",), gold], [[0, 1, 2], candidates])
     nodes = [data.nodes[place].tolist() for place in data.queries]
     assert nodes == [[0, -1, 1, 2], *([] if compared is None else [compared])]
 
 
 def test_a_mention_with_nothing_to_choose_from_teaches_nothing(bert: Tower, tmp_path: Path) -> None:
-    trainer = cross_trainer(cross(bert), tiny_retrieved([("E0",), ("E1",)], [[0, -1], [-1, -1]]), None, tmp_path)
+    trainer = cross_trainer(cross(bert), tiny_compared([("E0",), ("E1",)], [[0, -1], [-1, -1]]), None, tmp_path)
     assert trainer.add_gradients(0, trainer.data.queries, 0.5) == 0
     assert not gradients(trainer).any()

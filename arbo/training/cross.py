@@ -9,17 +9,16 @@ when an interrupted training continues.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import Corpus, KnowledgeBase, MentionInput
+from arbo.data import KnowledgeBase, MentionInput
 from arbo.data.fingerprint import learnt_from
-from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder
-from arbo.engine import Bools, Floats, Ids
+from arbo.engine import Bools, Floats, Ids, LinkingScores
 from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.retrieval.reranking import Candidates, gaps_filled, is_gold, rerank, with_gold
@@ -28,15 +27,6 @@ from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
-
-
-class Retrieved(NamedTuple):
-    """Annotated documents, and the candidates that a first stage found for their mentions."""
-
-    documents: Corpus
-    kb: KnowledgeBase
-    candidates: Candidates
-    expand_abbreviations: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,20 +39,18 @@ class RerankingSet:
     retrieval: Floats  # (mentions, 1 + k) the first stage's score of each entity, see `gaps_filled`
 
     @classmethod
-    def of(cls, retrieved: Retrieved) -> Self:
-        """Put the gold entity of each mention before its other candidates; see `TrainingSet.of` for the errors."""
-        corpus, kb = retrieved.documents, retrieved.kb
-        data = TrainingSet.of(corpus, kb, expand_abbreviations=retrieved.expand_abbreviations)
-        gold = Gold.of(corpus, kb)
-        positive = gold.first[:, None]
-        compared = with_gold(retrieved.candidates, positive)
-        negatives = np.where(is_gold(compared.entities, gold.entities), -1, compared.entities)
+    def of(cls, data: TrainingSet, candidates: Candidates) -> Self:
+        """Put the gold entity of each annotated mention before its other ``candidates``, which are of all mentions."""
+        entities, scores = candidates.entities[data.rows], candidates.scores[data.rows]
+        positive = data.gold.first[:, None]
+        compared = with_gold(replace(candidates, entities=entities, scores=scores), positive)
+        negatives = np.where(is_gold(compared.entities, data.gold.entities), -1, compared.entities)
         scores = gaps_filled(compared.scores)
         gold_score = np.where(compared.entities == positive, scores, -np.inf).max(
             axis=1, initial=-np.inf, keepdims=True
         )
-        nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, gold_score, 0), scores])
-        return cls(data.inputs, kb, nodes[gold.has_id], retrieval[gold.has_id].astype(np.float32))
+        retrieval = np.hstack([np.where(positive >= 0, gold_score, 0), scores])
+        return cls(data.inputs, data.kb, np.hstack([positive, negatives]), retrieval.astype(np.float32))
 
     @property
     def queries(self) -> Ids:
@@ -75,7 +63,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     """Trains a cross-encoder, for `train_reranker`."""
 
     data: RerankingSet
-    dev: Retrieved | None
+    dev: Callable[[CrossEncoder], LinkingScores] | None
     config: RerankingConfig
     best = "accuracy"  # the share of mentions with a gold id whose first candidate is correct
 
@@ -119,15 +107,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     def development_scores(self) -> dict[str, float]:
         """Score the reranked candidates of the development documents."""
         assert self.dev is not None
-        documents, kb = self.dev.documents, self.dev.kb
-        scores = rerank(
-            self.model,
-            self.dev.candidates,
-            documents,
-            kb,
-            expand_abbreviations=self.dev.expand_abbreviations,
-            announce=self.options.announce,
-        ).evaluate(documents, kb)
+        scores = self.dev(self.model)
         return {"accuracy": scores.accuracy, "accuracy_normalized": scores.accuracy_normalized or 0.0}
 
 
@@ -158,11 +138,17 @@ def train_reranker(
         raise UsageError(f"{wrong}; set candidates to 2 or more, or give a larger knowledge base")
     corpora = corpora_of(documents, dev)
     reranker = replace(reranker, learnt=learnt_from(corpora["documents"].tables, reranker.learnt))
-    training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
+    data = training_sets(corpora, kb, expand_abbreviations=expand)
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
+
+    def scores(model: CrossEncoder) -> LinkingScores:
+        announce = workplace.options.announce
+        best = rerank(model, candidates["dev"], corpora["dev"], kb, expand_abbreviations=expand, announce=announce)
+        return best.evaluate(corpora["dev"], kb)
+
     with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
-        retrieved = {name: Retrieved(one, kb, linker.candidates(one, k=k), expand) for name, one in corpora.items()}
-        data = RerankingSet.of(retrieved["documents"])
-        RerankingTrainer(reranker, data, retrieved.get("dev"), config, workplace).run()
+        candidates = {name: linker.candidates(corpus, k=k) for name, corpus in corpora.items()}
+        compared = RerankingSet.of(data["documents"], candidates["documents"])
+        RerankingTrainer(reranker, compared, None if dev is None else scores, config, workplace).run()
     return CrossEncoder.from_pretrained(workplace.target)

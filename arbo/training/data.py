@@ -62,6 +62,7 @@ PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 class TrainingSet:
     """Mentions with gold ids or gold clusters, and a knowledge base, which is empty if there is none."""
 
+    rows: Ids  # (mentions,) the row of each mention among all mentions of the documents
     inputs: Sequence[MentionInput]
     kb: KnowledgeBase
     gold: Gold
@@ -85,7 +86,8 @@ class TrainingSet:
         only be negatives. Raise DataError if no mention is trained on, or none has an entity of a non-empty ``kb``.
         """
         labels = labels_in(corpus.tables.mentions) if clusters else corpus.tables.mentions["gold"].to_pylist()
-        annotated = corpus.of_tables(corpus.tables.of_mentions(np.array([*map(bool, labels)], np.bool_)))
+        chosen = np.array([*map(bool, labels)], np.bool_)
+        annotated = corpus.of_tables(corpus.tables.of_mentions(chosen))
         gold = Gold.of(annotated, kb if len(kb) else None)
         inputs = mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
         if not inputs:
@@ -104,7 +106,7 @@ class TrainingSet:
                 f"nothing to {purpose}: no two annotated mentions (of {len(inputs):,}) have the same gold id or gold "
                 "cluster in one domain; check the ids, or give a knowledge base"
             )
-        return cls(inputs, kb, gold, rivals, cluster)
+        return cls(np.flatnonzero(chosen), inputs, kb, gold, rivals, cluster)
 
     @property
     def queries(self) -> Ids:
