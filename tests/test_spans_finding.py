@@ -15,7 +15,7 @@ from builders import kb_of, linking, sample_files
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
 from arbo.formats import read_documents
-from arbo.spans.dictionary import Dictionary
+from arbo.spans import finding
 from arbo.spans.evaluation import found_scores, run_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, Proposal, find
 
@@ -84,8 +84,8 @@ def test_a_stop_word_that_makes_a_name_counts_in_capitals() -> None:
 
 def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[KnowledgeBase] = []
-    make = Dictionary.of
-    monkeypatch.setattr(Dictionary, "of", lambda kb, **options: (made.append(kb), make(kb, **options))[1])
+    make = finding.word_index
+    monkeypatch.setattr(finding, "word_index", lambda kb: (made.append(kb), make(kb))[1])
     finder, other = DictionaryFinder(), KnowledgeBase([Entity("D9", "copper")])
     for kb in (KB, KB, other, other, KB):
         assert texts_of("copper disease", kb, finder) == (["copper"] if kb is other else ["disease"])

@@ -102,7 +102,7 @@ def test_time_stays_linear_in_hostile_text() -> None:
     for text in ("\n" * 10**5, "." * 10**5, ". " * 10**5, "(" * 10**5, " " * 10**5 + "x", "a\n " * 10**5):
         sentences(text)
     kb = KnowledgeBase([Entity("E", " ".join("b" * 3 for _ in range(1000)))])
-    assert Dictionary.of(kb).matches("bbb " * 999 + "c " * 10**5) == []
+    assert Dictionary().add(kb).matches("bbb " * 999 + "c " * 10**5) == []
 
 
 vocabulary = st.sampled_from(["a", "b", "C", "the", "of", "É", "e\u0301", "AB", "ab", "é", "1"])
@@ -158,7 +158,7 @@ def test_the_dictionary_finds_what_brute_force_finds(owned: list[list[str]], tex
                     same = words_of_name == [fold(text[a:b]) for a, b in spans[i : j + 1]] != []
                     if same and not (never or is_number) and fits(text[begin:end], name, list(map(key, own))):
                         expected.add((begin, end, j + 1 - i, row))
-    found = Dictionary.of(kb).matches(text)
+    found = Dictionary().add(kb).matches(text)
     assert {(*match[:3], row) for match in found for row in match.entities} == expected
     assert found == sorted(found)
 
@@ -182,7 +182,7 @@ def test_names_do_not_run_over_what_they_have_not(text: str, found: list[str]) -
     names += "tumour of head and neck|head and neck tumour; 1,2-dichlorethane"
     lists = [of.split("|") for of in names.split("; ")]
     kb = KnowledgeBase(Entity(f"D{row}", own[0], tuple(own[1:])) for row, own in enumerate(lists))
-    matches = Dictionary.of(kb, normalize=fold).matches(text)
+    matches = Dictionary().add(kb).matches(text)
     longest = without_overlaps([((match.begin, match.end),) for match in matches], [1.0] * len(matches))
     assert cut(text, [matches[place][:2] for place in longest]) == found
 
@@ -203,7 +203,7 @@ def test_names_do_not_run_over_what_they_have_not(text: str, found: list[str]) -
 def test_names_in_capitals_are_sought_in_capitals(names: str, text: str, found: str) -> None:
     lists = [own.split("|") for own in names.split()]
     kb = KnowledgeBase(Entity(f"D{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(lists))
-    assert cut(text, [match[:2] for match in Dictionary.of(kb).matches(text)]) == found.split()
+    assert cut(text, [match[:2] for match in Dictionary().add(kb).matches(text)]) == found.split()
 
 
 spans = st.lists(
@@ -245,7 +245,7 @@ NAMES = st.lists(st.lists(PART, min_size=1, max_size=3).map(" ".join), min_size=
 @given(entities=st.lists(NAMES, max_size=6), texts=st.lists(st.lists(PART, max_size=6).map(" ".join), max_size=4))
 def test_the_matches_are_those_of_all_names(entities: list[list[str]], texts: list[str]) -> None:
     kb = KnowledgeBase(Entity(f"D{i}", names[0], tuple(names[1:])) for i, names in enumerate(entities))
-    finder, whole = DictionaryFinder(abbreviations=False), Dictionary.of(kb, normalize=normalize_name)
+    finder, whole = DictionaryFinder(abbreviations=False), Dictionary(normalize_name).add(kb)
     for text in texts:
         proposed = finder.propose(Corpus([Document("d", text)]), kb)
         expected = [((m.begin, m.end), row) for m in whole.matches(text) for row in m.entities]

@@ -53,7 +53,7 @@ class Dictionary:
 
     >>> from arbo import Entity
     >>> kb = KnowledgeBase([Entity("D1", "Cancer of the Breast", ("Breast Cancer",)), Entity("D2", "cancer")])
-    >>> [(match.begin, match.end, match.entities) for match in Dictionary.of(kb).matches("BREAST cancer")]
+    >>> [(match.begin, match.end, match.entities) for match in Dictionary().add(kb).matches("BREAST cancer")]
     [(0, 13, (0,)), (7, 13, (1,))]
     """
 
@@ -63,23 +63,14 @@ class Dictionary:
     """Stop words without which a name would be one word, such as the Down of "Down syndrome". They count as words of a
     name if they begin with a capital letter."""
 
-    @classmethod
-    def of(
-        cls, kb: KnowledgeBase, rows: Iterable[int] | None = None, *, normalize: Callable[[str], str] = fold
-    ) -> Self:
-        """Make a trie of the names of a knowledge base, or of some of its rows.
+    def add(self, kb: KnowledgeBase, rows: Iterable[int] | None = None) -> Self:
+        """Add the names of a knowledge base, or of some of its rows, and return the dictionary.
 
         Names that consist only of stop words are left out. A name of one word with at most five characters, in
         capitals, matches only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1",
         never matches. A name of digits, such as "34", matches only if it is the preferred name of an entity; as an
         alias it would match too much.
         """
-        made = cls(normalize)
-        made.add(kb, rows)
-        return made
-
-    def add(self, kb: KnowledgeBase, rows: Iterable[int] | None = None) -> None:
-        """Add the names of a knowledge base, or of some of its rows; see `of`."""
         known: dict[str, str] = {}
         chosen = np.fromiter(range(len(kb)) if rows is None else rows, np.int64)
         columns = [column.to_pylist() for column in kb.taken(["name", "aliases"], chosen)]
@@ -93,6 +84,7 @@ class Dictionary:
                 for form in (path, _with_gaps(path, gaps, others)):
                     node = reduce(lambda node, part: node.setdefault(part, {}), (*form, *ending), self.root)
                     node.setdefault(_ENTITIES, set()).add(row)
+        return self
 
     def matches(self, text: str) -> list[Match]:
         """Find all names in a text, including nested ones, ordered by start, then by length.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from arbo.data import Corpus, Document, KnowledgeBase, Marked
+from arbo.data import Corpus, KnowledgeBase, Marked
 from arbo.data.documents import marked_document
 from arbo.encoders.index import word_index
 from arbo.progress import Announce, on_screen, quiet
@@ -71,7 +71,10 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
         proposals.sort(key=lambda proposal: proposal.entity)
         places = without_overlaps([of.spans for of in proposals], [of.score for of in proposals])
         best.append(sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans))
-    marked = (_marked(document, proposals, kb) for document, proposals in zip(corpus, best, strict=True))
+    marked = (
+        marked_document(of.id, of.text, [_marked(each, kb) for each in proposals], of.domain, of.metadata)
+        for of, proposals in zip(corpus, best, strict=True)
+    )
     notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
     return Found(Corpus(marked, notes, corpus.index_names), tuple(chain.from_iterable(best)))
 
@@ -113,13 +116,9 @@ def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int
     return sorted(best)
 
 
-def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
-    types = (kb.entities[of.entity].types for of in proposals)
-    marked = [
-        Marked(of.spans, kinds[0] if len(kinds) == 1 else None, score=of.score)
-        for of, kinds in zip(proposals, types, strict=True)
-    ]
-    return marked_document(document.id, document.text, marked, document.domain, document.metadata)
+def _marked(proposal: Proposal, kb: KnowledgeBase) -> Marked:
+    types = kb.entities[proposal.entity].types
+    return Marked(proposal.spans, types[0] if len(types) == 1 else None, score=proposal.score)
 
 
 class _Names:
@@ -127,7 +126,7 @@ class _Names:
 
     def __init__(self, kb: KnowledgeBase) -> None:
         self.kb, self._index = kb, word_index(kb)
-        self._dictionary = Dictionary.of(kb, rows=self._index.always, normalize=normalize_name)
+        self._dictionary = Dictionary(normalize_name).add(kb, self._index.always)
         self._has = np.zeros(len(kb), np.bool_)
         self._has[self._index.always] = True
 
@@ -135,9 +134,8 @@ class _Names:
         """Return the dictionary, after adding the names of the knowledge base that the text may contain."""
         rows = self._index.rows_with(_forms(text))
         rows = rows[~self._has[rows]]
-        self._dictionary.add(self.kb, rows)
         self._has[rows] = True
-        return self._dictionary
+        return self._dictionary.add(self.kb, rows)
 
 
 def _forms(text: str) -> set[str]:

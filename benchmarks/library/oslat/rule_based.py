@@ -23,7 +23,7 @@ def rule_based(
     >>> rule_based(["Breast cancer is cancer."], kb, np.array([0]), np.array([0]))
     [((0, 13), (17, 23))]
     """
-    dictionary = Dictionary.of(kb, np.unique(entity).tolist(), normalize=normalize)
+    dictionary = Dictionary(normalize).add(kb, np.unique(entity).tolist())
     named: dict[int, defaultdict[int, list[Match]]] = {}
     for row in np.unique(text).tolist():
         named[row] = defaultdict(list)
