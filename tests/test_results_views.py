@@ -8,7 +8,7 @@ from builders import document
 from conftest import Run, Sample
 
 import arbo
-from arbo.results.views import cluster_view, clusters_of, mention_view, selected, wrong_kinds
+from arbo.results.views import cluster_view, mention_view, selected, wrong_kinds
 
 
 def test_all_mentions_are_there_as_in_the_documents(result: arbo.Result, sample: Sample) -> None:
@@ -81,7 +81,7 @@ def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
 
 def test_clusters_of_mentions(result: arbo.Result) -> None:
     rows = selected(result, nil=True)
-    table = cluster_view(result, clusters_of(result, rows)).to_pylist()
+    table = cluster_view(result, np.unique(result.cluster_rows[rows])).to_pylist()
     assert [row["cluster_id"] for row in table] == [cluster.id for cluster in result.discovered]
     for row, cluster in zip(table, result.discovered, strict=True):
         assert row["size"] == len(cluster.mentions)
@@ -93,7 +93,7 @@ def test_a_run_without_mentions() -> None:
     empty = arbo.Linker().discover([document("d")])
     rows = selected(empty, lowest_margin=True, words="x")
     assert len(mention_view(empty, rows)) == 0
-    assert len(cluster_view(empty, clusters_of(empty, rows))) == 0
+    assert len(cluster_view(empty, empty.cluster_rows[rows])) == 0
     assert rows.dtype == np.int64
 
 

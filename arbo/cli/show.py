@@ -48,7 +48,7 @@ def show(
     """
     import numpy as np
 
-    from arbo.results.views import WRONG, cluster_view, clusters_of, mention_view, rows_called, selected, wrong_kinds
+    from arbo.results.views import WRONG, cluster_view, mention_view, rows_called, selected, wrong_kinds
 
     result = arbo.Result.load(run)
     rows = selected(result, nil=nil, words=text, lowest_margin=lowest_margin)
@@ -60,7 +60,7 @@ def show(
         rows = rows[np.isin(rows, [row for name in what for row in rows_called(result, name)])]
     if console.as_json:
         views = {"mentions": mention_view(result, rows[:limit], kinds)}
-        views["clusters"] = cluster_view(result, clusters_of(result, rows)[:limit])
+        views["clusters"] = cluster_view(result, np.unique(result.cluster_rows[rows])[:limit])
         console.print_json({name: view.to_pylist() for name, view in views.items()})
         return
     on_terminal = sys.stdout.isatty()
@@ -70,7 +70,7 @@ def show(
         n = Counter(kinds[row] for row in rows.tolist())
         console.show(f"{len(rows):,} wrong: {', '.join(f'{n[kind]:,} {kind}' for kind in WRONG if n[kind])}")
     if clusters:
-        rows = clusters_of(result, rows)
+        rows = np.unique(result.cluster_rows[rows])
     shown = rows[: console.rows_shown(limit)]
     view = cluster_view(result, shown) if clusters else mention_view(result, shown, kinds)
     console.print_view(view, as_table=on_terminal, total=len(rows))

@@ -119,11 +119,6 @@ def ends_of(run: Run, rows: Ints) -> tuple[Int32s, Int32s]:
     return np.minimum.reduceat(start, first), np.maximum.reduceat(end, first)
 
 
-def clusters_of(run: Run, rows: Ints) -> Ints:
-    """Return the rows of the clusters that contain the given mentions, in the order of the run."""
-    return np.flatnonzero(np.bincount(run.cluster_rows[rows]))
-
-
 def cluster_view(run: Run, chosen: Ints) -> pa.Table:
     """Make a table of some clusters: the columns of the cluster table, and ``examples``, up to three distinct texts."""
     members, start = run.rows_of_cluster
