@@ -37,7 +37,7 @@ def test_each_name_is_asked_once_with_the_number_of_its_mentions(result: arbo.Re
 
 def test_the_most_useful_name_comes_first(result: arbo.Result) -> None:
     queue, doubt, names = Queue.of(result), doubts(result), names_of(result)
-    assert (np.diff(queue.gain) <= 0).all()
+    assert (np.diff(queue.twins * queue.doubt) <= 0).all()
     for row, twins, own in zip(*queue, strict=True):
         assert own == doubt[names == names[row]].max() == doubt[row]
         assert twins > 0
@@ -264,14 +264,14 @@ def test_undo_takes_no_line_of_another_away_that_came_between(
     def opened(*given: Any, **options: Any) -> Any:
         monkeypatch.undo()
         stream = real(*given, **options)
-        other.write([{"mention": "b", "entity": None}])
+        other.answer(result.links[0], [{"mention": "b", "entity": None}])
         return stream
 
     monkeypatch.setattr(review_module, "open", opened, raising=False)
-    one.write([{"mention": "a", "entity": None}])
+    one.answer(result.links[0], [{"mention": "a", "entity": None}])
     one.undo()
     assert [json.loads(line)["mention"] for line in file.read_text("utf-8").splitlines()] == ["b"]
-    one.write([{"mention": "a", "entity": None}])
+    one.answer(result.links[0], [{"mention": "a", "entity": None}])
     file.write_text(changed := file.read_text("utf-8").replace('"a"', '"c"'))
     with pytest.raises(arbo.UsageError, match="somebody else wrote"):
         one.undo()
@@ -281,12 +281,12 @@ def test_undo_takes_no_line_of_another_away_that_came_between(
 def test_a_full_disk_leaves_no_half_line(result: arbo.Result, tmp_path: Path) -> None:
     file = tmp_path / "corrections.jsonl"
     own = Review(result, file, ())
-    own.write([{"mention": "a", "entity": None}])
+    own.answer(result.links[0], [{"mention": "a", "entity": None}])
     before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
     try:
         with pytest.raises(arbo.UsageError, match=r"cannot write .*corrections\.jsonl: no space left"):
-            own.write([{"mention": "b", "entity": None}])
+            own.answer(result.links[0], [{"mention": "b", "entity": None}])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert file.read_bytes() == before

@@ -56,17 +56,13 @@ class Queue(NamedTuple):
     doubt: Floats
     """Between 0 and 1 for links; for discovered entities, see above."""
 
-    @property
-    def gain(self) -> Floats:
-        """(names,) the number of wrong mentions that a decision on the name is expected to mend."""
-        return self.twins * self.doubt
-
     @classmethod
     def of(
         cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = (), *, name: Ints | None = None
     ) -> Self:
-        """Order the names of a run by `gain`; names with the same gain are in the order of the documents.
+        """Order the names of a run by twins times doubt: the wrong mentions that a decision is expected to mend.
 
+        Names that are equal in this are in the order of the documents.
         ``decided`` are the ids of mentions on which somebody decided: their names are left out. Of ``dropped``, which
         are no mentions, only they themselves are. ``name`` is what `names_of` returns, if it is known.
         """
@@ -74,11 +70,11 @@ class Queue(NamedTuple):
         left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
         left[[run.row_of[id_] for id_ in dropped if id_ in run.row_of]] = False
         rows = np.flatnonzero(left)
-        rows = rows[np.lexsort([rows, -doubt[rows], name[rows]])]
-        first = np.flatnonzero(np.append(True, np.diff(name[rows]) != 0)[: len(rows)])
-        queue = cls(rows[first], np.diff(np.append(first, len(rows))), doubt[rows[first]])
-        order = np.lexsort([queue.rows, -queue.gain])
-        return cls(queue.rows[order], queue.twins[order], queue.doubt[order])
+        rows = rows[np.argsort(-doubt[rows], kind="stable")]
+        _, first, twins = np.unique(name[rows], return_index=True, return_counts=True)
+        rows = rows[first]
+        order = np.lexsort([rows, -twins * doubt[rows]])
+        return cls(rows[order], twins[order], doubt[rows[order]])
 
 
 def names_of(run: Run) -> Ints:
@@ -248,19 +244,10 @@ class Review:
         return {"same": [mention, others[0]]} if others else {"mention": mention, "new": f"{cluster.name} ({mention})"}
 
     def answer(self, link: Link, corrections: Sequence[Mapping[str, Any]]) -> None:
-        """Write the corrections of an answer, and go on if it decides the present question, or of any other mention."""
-        self.write(corrections, self._decided(link, corrections))
-        self._go_on(self.place)
-
-    def skip(self) -> None:
-        """Go on without an answer."""
-        self._go_on(self.place + 1)
-
-    def write(self, corrections: Sequence[Mapping[str, Any]], decides: int = -1) -> None:
         """Append the corrections of an answer, with the author and the time; raise UsageError if that is impossible.
 
         Half a line is not left behind. If it is unknown whether lines reached the disk, they stay, and can be undone.
-        ``decides`` is the place of the question that they decide.
+        The review goes on if the answer decides the present question, or that of any other mention.
         """
         more = {"author": self.author} if self.author else {}
         more["date"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -275,8 +262,13 @@ class Review:
             if n < len(data):
                 file.truncate(end - n)
                 raise OSError(errno.ENOSPC, "no space left")
-            self.written.append(_Written(end, data, self.place, decides))
+            self.written.append(_Written(end, data, self.place, self._decided(link, corrections)))
             os.fsync(file.fileno())
+        self._go_on(self.place)
+
+    def skip(self) -> None:
+        """Go on without an answer."""
+        self._go_on(self.place + 1)
 
     def undo(self) -> None:
         """Remove the lines of the last answer that this review wrote, and return to its place.
