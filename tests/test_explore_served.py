@@ -220,7 +220,7 @@ def test_applying_makes_the_run_of_add(served: Served, tmp_path: Path, run: Run,
     asked = client.get("/api/review/next").json()["question"]
     mention = asked["mention_id"]
     now = arbo.Result.load(tmp_path / "run").link_of(mention).entity
-    entity = next(one["entity_id"] for one in asked["choices"] if one["entity_id"] != now)
+    entity = next(one["id"] for one in asked["choices"] if one["id"] != now)
     post(client, mention_id=mention, answer="candidate", value=entity)
     told = client.post("/api/apply").json()
     assert told["corrections"]["obeyed"] == 1
@@ -248,7 +248,7 @@ def test_applying_obeys_a_given_knowledge_base(
     with pytest.raises(arbo.UsageError, match="has changed since"):
         page_of(run, None, file, None, None, tmp_path / "run2").applied()
     page = page_of(run, None, file, None, kb, tmp_path / "run2")
-    assert page.entities("far away", found.links[0].mention.id)["rows"][0]["entity_id"] == "far"
+    assert page.entities("far away", found.links[0].mention.id)["rows"][0]["id"] == "far"
     assert page.applied()["corrections"]["obeyed"] == 1
     assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
     assert page_of(tmp_path / "run2", None, file, None, None, run).payload.changes == page.payload.changes

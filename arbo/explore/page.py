@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from arbo.corrections import review
-from arbo.corrections.review import Choice, Question
+from arbo.corrections.review import Question
 from arbo.errors import ArboError, UsageError
 from arbo.explore.payload import Payload
 from arbo.explore.report import shell
@@ -113,7 +113,7 @@ class Page:
         """Search entities for a mention by name."""
         rows = self._search(words, self._link(mention_id))
         self._offered.update(one.id for one in rows)
-        return {"rows": [_choice(one) for one in rows]}
+        return {"rows": [one._asdict() for one in rows]}
 
     def answer(self, decision: Decision) -> Answer:
         """Write the correction that an answer means, or skip or undo; return it as ``written``, and `next`."""
@@ -169,7 +169,7 @@ class Page:
         return {
             "mention_id": link.mention.id,
             "name": link.name,
-            "choices": [_choice(one) for one in question.choices],
+            "choices": [one._asdict() for one in question.choices],
             "why_not": {kind: self._review.why_not(link, kind) for kind in get_args(review.Answer)},
             "nearest": link.nearest,
             "spread": self._spread(link),
@@ -187,10 +187,6 @@ class Page:
         gone = {link.mention.id, *self._review.decided}
         others = [id_ for id_ in run.mention_table["mention_id"].take(rows).to_pylist() if id_ not in gone]
         return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN]}
-
-
-def _choice(one: Choice) -> Answer:
-    return {"entity_id": one.id, "name": one.name, "score": one.score, "about": one.about}
 
 
 def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:

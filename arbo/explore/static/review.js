@@ -86,8 +86,8 @@ function search(state) {
 function list(state) {
   const now = state.told.question.mention.entity_id;
   state.box.querySelector(".choices")?.replaceChildren(...state.choices.map((one, i) => h("li", {},
-    h("button", { type: "button", class: one.entity_id === now ? "chosen" : "", click: () => decide(state, "candidate", one.entity_id) },
-      h("kbd", {}, String(i + 1)), h("span", {}, name(one.name || one.entity_id, { class: "what" }), " ", name(one.entity_id, { class: "id" })), h("span", { class: "figures" }, decimal(one.score))),
+    h("button", { type: "button", class: one.id === now ? "chosen" : "", click: () => decide(state, "candidate", one.id) },
+      h("kbd", {}, String(i + 1)), h("span", {}, name(one.name || one.id, { class: "what" }), " ", name(one.id, { class: "id" })), h("span", { class: "figures" }, decimal(one.score))),
     one.about && h("p", { class: "note about", title: one.about }, one.about))));
 }
 
@@ -161,7 +161,7 @@ function pressed(state, event) {
     state.box.querySelector(".find input").select();
   } else if (/^[1-9]$/.test(event.key) && state.choices[Number(event.key) - 1]) {
     handled();
-    decide(state, "candidate", state.choices[Number(event.key) - 1].entity_id);
+    decide(state, "candidate", state.choices[Number(event.key) - 1].id);
   } else if (event.key in ANSWERS) {
     const button = state.box.querySelector(`[data-answer="${ANSWERS[event.key][0]}"]`);
     handled();
