@@ -24,6 +24,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -180,17 +181,10 @@ def _number(name: str, value: str) -> str | int:
 
 def write_bioc(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
     """Write a collection."""
-    write_lines(_collection(documents), path)
+    begin = '{"source": "arbo", "date": "", "key": "", "infons": {}, "documents": ['
+    lines = ("," * bool(n) + json_text(_json_document(one)) for n, one in enumerate(documents))
+    write_lines(chain([begin], lines, ["]}"]), path)
     return Counter()
-
-
-def _collection(documents: Iterable[Document]) -> Iterator[str]:
-    yield '{"source": "arbo", "date": "", "key": "", "infons": {}, "documents": ['
-    comma = ""
-    for document in documents:
-        yield comma + json_text(_json_document(document))
-        comma = ","
-    yield "]}"
 
 
 def _json_document(document: Document) -> dict[str, Any]:
