@@ -28,7 +28,7 @@ from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document, text_of
 from arbo.data.objects import a_kind, anything, fields, string
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, parse_whole, read_items, read_lines, read_text
+from arbo.formats.files import Paths, Piece, file_named, parse_whole, read_items, read_lines, read_text
 from arbo.text.checks import Span
 from arbo.text.words import lay_out
 
@@ -80,9 +80,8 @@ def _mention_file(file: Path, kind: Kind) -> Path:
     if not ending:
         raise DataError(f"expected a folder, or a file that ends in {_CORPUS}", file=str(file))
     name = f"{stem}_{kind}_gold_mentions.json"
-    for source in (file.with_name(name), file.with_name(f"{name}.gz")):
-        if source.is_file():
-            return source
+    if source := file_named(name, file.parent):
+        return source
     raise DataError(f"the file with the mentions is missing; it must be {name} in the same folder", file=str(file))
 
 

@@ -90,6 +90,11 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     return tuple(files)
 
 
+def file_named(name: str, folder: Path) -> Path | None:
+    """Return the file of a folder with a name, or with this name and `.gz`; None if there is neither."""
+    return next((file for file in (folder / name, folder / f"{name}.gz") if file.is_file()), None)
+
+
 def each_path(path: Paths) -> list[Path]:
     """Return a path or several as a list."""
     return [Path(path)] if isinstance(path, (str, os.PathLike)) else [*map(Path, path)]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, UsageError
-from arbo.formats.files import Paths, each_path, read_lines
+from arbo.formats.files import Paths, each_path, file_named, read_lines
 
 ST21PV = frozenset({
     "T005", "T007", "T017", "T022", "T031", "T033", "T037", "T038", "T058", "T062", "T074", "T082", "T091", "T092",
@@ -55,11 +55,6 @@ class _Atom(NamedTuple):
     STR: str
     SUPPRESS: str
 
-    @property
-    def rank(self) -> tuple[bool, bool, bool]:
-        """Sort key: the name with the smallest rank is the preferred name."""
-        return self.TS != "P", self.STT != "PF", self.ISPREF != "Y"
-
 
 def read_entities(
     path: Paths, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
@@ -74,10 +69,15 @@ def read_entities(
     """
     records: Records[Entity] = Records("entities", on_error)
     for folder in each_path(path):
-        names = _file(folder, "MRCONSO")
-        types_of = _types(_file(folder, "MRSTY"), types, records)
+        files = {table: file_named(f"{table}.RRF", folder) for table in _COLUMNS}
+        names, semantic = files["MRCONSO"], files["MRSTY"]
+        if names is None or semantic is None:
+            missing = "MRSTY" if names else "MRCONSO"
+            wrong = f"{missing}.RRF or {missing}.RRF.gz is missing; give the folder that contains it"
+            raise DataError(wrong, file=str(folder))
+        types_of = _types(semantic, types, records)
         chosen = None if types is None else types_of
-        definitions = _definitions(_find(folder, "MRDEF"), chosen, records)
+        definitions = _definitions(files["MRDEF"], chosen, records)
         for cui, rows in groupby(_rows(names, "MRCONSO", _Atom._fields[1:], records), itemgetter(1)):
             if chosen is not None and cui not in chosen:
                 continue
@@ -95,7 +95,7 @@ def read_entities(
 def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[tuple[str, str]]) -> Entity:
     cui = atoms[0].CUI
     named = [atom for atom in atoms if atom.SUPPRESS == _NOT_SUPPRESSED]
-    name = min(named, key=lambda atom: atom.rank).STR
+    name = min(named, key=lambda atom: (atom.TS != "P", atom.STT != "PF", atom.ISPREF != "Y")).STR
     distinct = dict.fromkeys(atom.STR for atom in named)
     in_language = {atom.AUI for atom in atoms}
     return Entity(
@@ -173,15 +173,3 @@ def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entit
             with records.record(file, number, kind="lines"):
                 form = f"a line of {table}.RRF has {len(known)} columns ({_COLUMNS[table]}), each closed by a bar (|)"
                 raise DataError(f"{form}; this line has {line.count('|')} bars", id=values[0][:60])
-
-
-def _file(folder: Path, table: str) -> Path:
-    file = _find(folder, table)
-    if file is None:
-        raise DataError(f"{table}.RRF or {table}.RRF.gz is missing; give the folder that contains it", file=str(folder))
-    return file
-
-
-def _find(folder: Path, table: str) -> Path | None:
-    files = (folder / f"{table}{ending}" for ending in (".RRF", ".RRF.gz"))
-    return next((file for file in files if file.is_file()), None)
