@@ -142,14 +142,8 @@ def _spans(
     mention: dict[str, Any], where: dict[tuple[int, int], Span], document_id: str, number: int
 ) -> tuple[Span, ...]:
     """Return the spans of a mention, one for each run of consecutive words."""
-    sentence, previous, spans = mention["sent_id"], None, list[Span]()
-    for word in sorted(set(mention["tokens_number"])):
-        if (sentence, word) not in where:
-            raise DataError(f"mention {number}: the corpus has no word {word} in sentence {sentence}", id=document_id)
-        start, end = where[sentence, word]
-        if previous == word - 1:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-        previous = word
-    return tuple(spans)
+    sentence, words = mention["sent_id"], sorted({*mention["tokens_number"]})
+    if missing := [word for word in words if (sentence, word) not in where]:
+        raise DataError(f"mention {number}: the corpus has no word {missing[0]} in sentence {sentence}", id=document_id)
+    runs = ([word for _, word in run] for _, run in groupby(enumerate(words), lambda one: one[1] - one[0]))
+    return tuple((where[sentence, run[0]][0], where[sentence, run[-1]][1]) for run in runs)
