@@ -56,14 +56,11 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the lines of each document, including its `#begin` and `#end` lines."""
     part: Block = []
     for number, line in read_lines(file):
-        if line.startswith(_BEGIN):
-            if part:
-                yield Piece(part, file, part[0][0])
-            part = [(number, line)]
-        elif line.startswith(_END) and part:
-            yield Piece([*part, (number, line)], file, part[0][0])
+        begins = line.startswith(_BEGIN)
+        if part and (begins or part[-1][1].startswith(_END)):
+            yield Piece(part, file, part[0][0])
             part = []
-        elif part:
+        if part or begins:
             part.append((number, line))
         elif line.strip() and not is_comment(line):
             with records.record(file, number, kind="lines"):
