@@ -277,13 +277,24 @@ def sound(file: Path) -> Iterator[None]:
         raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
 
 
-def decode(raw: bytes, file: Path) -> str:
-    """Decode the bytes of a whole file as UTF-8; raise DataError if they are not valid."""
+def decode(raw: bytes, file: Path, line: int = 1) -> str:
+    """Decode lines of a file as UTF-8, of which the first is ``line``; raise DataError if they are not valid."""
+    raw = raw.removeprefix(codecs.BOM_UTF8) if line == 1 else raw
     try:
-        return raw.decode("utf-8-sig")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        problem = f"not UTF-8: the byte 0x{error.object[error.start]:02x}; {_SAVE_AS}"
-        raise DataError(problem, file=str(file), line=raw.count(b"\n", 0, error.start) + 1) from None
+        place = error.start - raw.rfind(b"\n", 0, error.start)
+        problem = f"not UTF-8: byte {place} of the line is 0x{raw[error.start]:02x}; {_SAVE_AS}"
+        raise DataError(problem, file=str(file), line=line + raw.count(b"\n", 0, error.start)) from None
+
+
+def decode_line(raw: bytes, file: Path, number: int) -> str:
+    """Decode a line, see `decode`, without its end; raise DataError also if it has a NUL."""
+    line = decode(raw.removesuffix(b"\n").removesuffix(b"\r"), file, number)
+    if (nul := line.find("\0")) >= 0:
+        problem = f"character {nul + 1} of the line is NUL; check that this is a text file in UTF-8"
+        raise DataError(problem, file=str(file), line=number)
+    return line
 
 
 class _Sound(RawIOBase):
@@ -348,22 +359,6 @@ def _text(file: Path) -> Iterator[BinaryIO]:
         except UnicodeDecodeError:
             raise DataError(f"invalid UTF-16; download the file again, or {_SAVE_AS}", file=str(file)) from None
         yield BytesIO(content.encode())
-
-
-def decode_line(raw: bytes, file: Path, number: int) -> str:
-    """Decode a line, which is the first of its file if ``number`` is 1; raise DataError if it is not valid text."""
-    if number == 1:
-        raw = raw.removeprefix(codecs.BOM_UTF8)
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        line = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        problem = f"not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}; {_SAVE_AS}"
-        raise DataError(problem, file=str(file), line=number) from None
-    if (nul := line.find("\0")) >= 0:
-        problem = f"character {nul + 1} of the line is NUL; check that this is a text file in UTF-8"
-        raise DataError(problem, file=str(file), line=number)
-    return line
 
 
 @contextmanager
