@@ -6,7 +6,7 @@ name, if they have one type.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,11 +43,10 @@ class Node(NamedTuple):
         return cls(id_, *("" if value is None else str(value).strip() for value in (name, type_)))
 
 
-Graph = tuple[list[Node], Callable[[Path, list[int]], Any]]
-"""The nodes of a folder, and what writes the graph to a new one; it may return notes.
-
-It is given, for each node, the row of the node that stands for it.
-"""
+Groups = Sequence[Sequence[int]]
+"""The rows of each merged node, that which stands for it first, in the order of the latter."""
+Graph = tuple[list[Node], Callable[[Path, Groups], Any]]
+"""The nodes of a folder, and what writes the graph to a new one; it may return notes."""
 
 
 def read_documents(path: Paths, graph_in: Callable[[Path], Graph], format_: str, on_error: OnError = "fail") -> Corpus:
@@ -85,21 +84,11 @@ def write_merged(folder: Path, out: PathLike, mentions: Mentions, graph_in: Call
         if name != node.name:
             raise DataError(changed, file=str(folder), id=node.id)
         rows_of[cluster].append(row)
-    standing = list(range(len(nodes)))
+    groups = list[list[int]]()
     for rows in rows_of.values():
         count = Counter(names[row] for row in rows)
         best = max(rows, key=lambda row: (nodes[row].kind != "", count[names[row]]))
-        for row in rows:
-            standing[row] = best
+        groups.append([best, *(row for row in rows if row != best)])
     with new_folder(out) as partial:
-        notes = Counter(write(partial, standing))
-    merged = {row for row, best in enumerate(standing) if row != best}
-    return notes + Counter({"nodes merged into others": len(merged)})
-
-
-def groups_of(standing: Iterable[int]) -> list[list[int]]:
-    """Return the rows of each merged node, that which stands for it first, in the order of the latter."""
-    groups: dict[int, list[int]] = {}
-    for row, best in enumerate(standing):
-        groups.setdefault(best, [best]).extend([row] * (row != best))
-    return [groups[best] for best in sorted(groups)]
+        notes: Counter[str] = Counter(write(partial, sorted(groups)))
+    return notes + Counter({"nodes merged into others": len(nodes) - len(groups)})

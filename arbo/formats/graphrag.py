@@ -20,13 +20,12 @@ import pyarrow.parquet as pq
 
 from arbo.data.tables import cells_in
 from arbo.errors import DataError
-from arbo.formats.graph import Graph, Node, groups_of
+from arbo.formats.graph import Graph, Groups, Node
 from arbo.formats.table import batches
 
 _NODES, _LINKS = "entities.parquet", "relationships.parquet"
 _ENDS, _OF_CLAIMS = ("source", "target"), ("subject_id", "object_id")
 _MADE_AGAIN = ("communit", "embeddings")
-Groups = Sequence[Sequence[int]]
 
 
 def graph_in(folder: Path) -> Graph:
@@ -39,16 +38,16 @@ def graph_in(folder: Path) -> Graph:
     return nodes, partial(_write, folder, entities, links)
 
 
-def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, standing: list[int]) -> Counter[str]:
+def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, groups: Groups) -> Counter[str]:
     titles, title_of = cells_in(entities, "title"), dict[Any, Any]()
-    for title, best in zip(titles, standing, strict=True):
-        title_of.setdefault(title, titles[best])
+    for row, best in sorted((row, rows[0]) for rows in groups for row in rows):
+        title_of.setdefault(titles[row], titles[best])
     renamed, pairs = _renamed(links, _ENDS, title_of), defaultdict[tuple[Any, ...], list[int]](list)
     ends = (cells_in(table, name) for table in (renamed, links) for name in _ENDS)
     for row, (one, two, source, target) in enumerate(zip(*ends, strict=True)):
         if one != two or source == target:
             pairs[tuple(sorted((one, two)))].append(row)
-    groups, of_links, degree = groups_of(standing), [*pairs.values()], Counter(chain(*map(set, pairs)))
+    of_links, degree = [*pairs.values()], Counter(chain(*map(set, pairs)))
     nodes = _joined(entities, groups, "description", "text_unit_ids")
     nodes = _with(nodes, "degree", [degree[title] for title in cells_in(nodes, "title")])
     both = zip(*(cells_in(nodes, name) for name in ("frequency", "text_unit_ids")), strict=True)

@@ -14,7 +14,7 @@ import networkx as nx
 
 from arbo.errors import DataError
 from arbo.formats.files import check_entities, read_head
-from arbo.formats.graph import Graph, Node, groups_of
+from arbo.formats.graph import Graph, Groups, Node
 
 _GRAPH, _SEPARATOR = "graph_chunk_entity_relation.graphml", "<SEP>"
 _SEPARATORS = {"description": _SEPARATOR, "source_id": _SEPARATOR, "file_path": _SEPARATOR, "keywords": ","}
@@ -33,9 +33,9 @@ def graph_in(folder: Path) -> Graph:
     return nodes, partial(_write, graph)
 
 
-def _write(old: Any, out: Path, standing: list[int]) -> None:
+def _write(old: Any, out: Path, rows_of: Groups) -> None:
     names, new = list(old), nx.Graph(**old.graph)
-    groups = [[names[row] for row in rows] for rows in groups_of(standing)]
+    groups = [[names[row] for row in rows] for rows in rows_of]
     new_of = {name: group[0] for group in groups for name in group}
     for first, *others in groups:
         new.add_node(first, **old.nodes[first])

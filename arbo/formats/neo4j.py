@@ -23,7 +23,7 @@ import pyarrow.csv
 from arbo.data.arrow import strings
 from arbo.errors import DataError
 from arbo.formats.files import data_files, decode_line
-from arbo.formats.graph import Graph, Node
+from arbo.formats.graph import Graph, Groups, Node
 
 _FIELD = re.compile(r"([^:]*)(:(?:ID|LABEL|START_ID|END_ID|TYPE))?(?:\(([^)]*)\))?")
 _NAMES = ("name", "title", "entity_id")
@@ -99,8 +99,8 @@ def _nodes(tables: list[_Table]) -> list[Node]:
     return nodes
 
 
-def _write(folder: Path, tables: list[_Table], nodes: list[Node], out: Path, standing: list[int]) -> None:
-    new_of = {node.id: nodes[best].id for node, best in zip(nodes, standing, strict=True) if nodes[best] is not node}
+def _write(folder: Path, tables: list[_Table], nodes: list[Node], out: Path, groups: Groups) -> None:
+    new_of = {nodes[row].id: nodes[best].id for best, *others in groups for row in others}
     for file in filter(Path.is_file, folder.iterdir()):
         shutil.copyfile(file, out / file.name)
     for table in tables:
