@@ -82,6 +82,10 @@ def test_spread_says_what_follows(spread: str) -> None:
     assert far.link_of("c-0").follows == "a-2"
     assert "which is corrected" in str(far.explain("c-0"))
     assert '{"mention": "a-2", "entity": "E3"}' in str(far.explain("c-0"))
+    same = {"same": ["a-2", "b-1"]}
+    for some, c_0 in (("none", None), ("graph", "E3")):
+        joined = link(same, spread=some, entity_threshold=0.1, mention_threshold=0.6, k=8)
+        assert [entities(joined)[id_] for id_ in ("a-2", "b-1", "c-0")] == ["E3", "E3", c_0]
     near = link(fix, spread="none", entity_threshold=0.1, mention_threshold=0.6, k=8)
     assert entities(near)["c-0"] is None
 

@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+import openpyxl
 import pytest
 from conftest import Run, Sample
 
@@ -20,6 +21,8 @@ ANSWERS = {
     "new: The Marsh": {"new": "The Marsh"},
     "114480": {"entity": "114480"},
     "E2; E3": {"entity": ["E2", "E3"]},
+    "E2;E2;": {"entity": "E2"},
+    "101.0": {"entity": "101"},
     "'-x": {"entity": "-x"},
 }
 
@@ -27,8 +30,6 @@ ANSWERS = {
 def filled(file: Path, to: Path, answers: dict[str, str]) -> None:
     """Write the answers about mentions into the last column, and the last rows first."""
     if file.suffix == ".xlsx":
-        import openpyxl
-
         book = openpyxl.load_workbook(file)
         assert [cell.value for cell in book.active[1]][-1] == "reviewed"
         for row in book.active.iter_rows(min_row=2):
@@ -90,6 +91,9 @@ def test_each_answer_is_a_correction(kind: str, tmp_path: Path) -> None:
         ("mention_id,reviewed\nm,\nm,ok\n", "line 3, .m.: .ok. needs the columns of arbo export"),
         ("mention_id,entity_id,reviewed\nm,,not\n", "line 2"),
         ("", "no column mention_id"),
+        ("mention_id,reviewed\nm,;\n", "line 2, 'm': ';' needs .* .there is no id"),
+        ("mention_id,entity_id,reviewed\nm,E1|E2,not\n", "line 2, 'm': .*the mention has several entities"),
+        ("mention_id,reviewed\nm,\n", "the column reviewed is empty"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_place(content: str, message: str, tmp_path: Path) -> None:
@@ -98,10 +102,38 @@ def test_what_cannot_be_read_is_told_with_its_place(content: str, message: str, 
         corrections_of(tmp_path / "sheet.csv")
 
 
+def test_several_entities_stay_several_and_columns_of_documents_are_no_answers(tmp_path: Path, run: Run) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "flu"), arbo.Entity("E2", "cold")])
+    texts = {"a": "flu", "b": "cold"}
+    documents = [
+        {
+            "id": id_,
+            "text": text,
+            "reviewed": "drop",
+            "author": "Smith",
+            "mentions": [{"id": id_, "spans": [[0, len(text)]]}],
+        }
+        for id_, text in texts.items()
+    ]
+    both = arbo.Linker(kb).link(documents, [{"mention": "a", "entity": ["E1", "E2"]}])
+    both.save(tmp_path / "run")
+    both.export(tmp_path / "links.csv", "csv")
+    with pytest.raises(arbo.DataError, match="reviewed is empty"):
+        corrections_of(tmp_path / "links.csv")
+    filled(tmp_path / "links.csv", tmp_path / "back.csv", {"a": "ok"})
+    assert [line.record for line in corrections_of(tmp_path / "back.csv")] == [{"mention": "a", "entity": ["E1", "E2"]}]
+    (tmp_path / "run.xlsx").touch()
+    refused = run("review", tmp_path / "run", "--corrections", tmp_path / "run.xlsx")
+    assert "a review writes lines of JSON, not the spreadsheet" in refused.err
+
+
 def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = arbo.Linker().discover(["=1+1", "-2", "a\x0bb", "same", "same"])
     found.export(tmp_path / "run.xlsx", "xlsx")
-    cells = read_cells(tmp_path / "run.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "run.xlsx")
+    book.create_sheet("Legend", 0).append(["what the colours mean"])
+    book.save(tmp_path / "run.xlsx")
+    cells = read_cells(tmp_path / "run.xlsx", "mention_id")
     place = cells[0][1].index("text")
     assert [row[place] for _, row in cells[1:]] == ["=1+1", "-2", "a b", "same", "same"]
     (tmp_path / "no.xlsx").write_text("mention_id,reviewed\n")
@@ -109,4 +141,6 @@ def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path, monkeypatch: pytest.
         corrections_of(tmp_path / "no.xlsx")
     monkeypatch.setattr(xlsx, "LARGEST_ARCHIVE", 2**10)
     with pytest.raises(arbo.DataError, match="unpacks to more than"):
-        read_cells(tmp_path / "run.xlsx")
+        read_cells(tmp_path / "run.xlsx", "mention_id")
+    with pytest.raises(arbo.DataError, match="cannot be read: No such file"):
+        read_cells(tmp_path / "none.xlsx", "mention_id")

@@ -22,6 +22,15 @@ def test_titles_and_abstracts_are_texts(name: str, content: str, tmp_path: Path)
     assert documents.notes.get("articles without an abstract", 1) == 1
 
 
+def test_articles_follow_one_another_without_a_blank_line_and_chapters_are_articles(tmp_path: Path) -> None:
+    (tmp_path / "a.nbib").write_text("PMID- 1\nTI  - One\nPMID- 2\nTI  - Two\n")
+    assert [(one.id, one.text) for one in read_documents(tmp_path / "a.nbib")] == [("1", "One"), ("2", "Two")]
+    chapter = "<PMID>7</PMID><ArticleTitle>Marsh</ArticleTitle><Abstract><AbstractText>Fen.</AbstractText></Abstract>"
+    book = f"<PubmedBookArticle><BookDocument>{chapter}</BookDocument></PubmedBookArticle></PubmedArticleSet>"
+    (tmp_path / "a.xml").write_text(PUBMED_XML.replace("</PubmedArticleSet>", book))
+    assert [(one.id, one.text) for one in read_documents(tmp_path / "a.xml")][-1] == ("7", "Marsh\nFen.")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -55,7 +64,18 @@ def test_synonyms_are_divided_as_their_column_is(
     assert note in "".join(kb.notes)
 
 
+def test_files_of_arbo_keep_names_with_semicolons(tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "one", ("a;b",)), arbo.Entity("E2", "two", ("c;d",))])
+    for name in ("kb.tsv", "kb.parquet"):
+        kb.save(tmp_path / name)
+        assert [*read_knowledge_base(tmp_path / name)] == [*kb]
+
+
 def test_owl_says_how_to_convert_it(tmp_path: Path) -> None:
+    for name, content in (("a b.ofn", "Prefix(:=<x>)\nOntology(<x>\n)"), ("c.owl", '<Ontology xmlns="http://x/owl#">')):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(arbo.DataError, match=r"robot convert -i '?.*(a b.ofn' -o 'a b.obo'|c.owl -o c.obo)$"):
+            read_knowledge_base(tmp_path / name)
     (tmp_path / "do.owl").write_text(
         '<?xml version="1.0"?>\n<rdf:RDF xmlns:owl="http://www.w3.org/2002/07/owl#" '
         'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">\n<owl:Class rdf:about="http://x/DOID_1"/></rdf:RDF>'

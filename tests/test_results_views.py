@@ -75,6 +75,11 @@ def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
         ("unheard-E3", "NIL", "E3"),
     ]
     assert len(run("show", tmp_path / "run", "--wrong", "--nil", "--json").json["mentions"]) == 1
+    several = [{"mention": f"{documents[0]['id']}:0-11", "entity": ["E2", "E3"]}]
+    wrong = wrong_kinds(
+        arbo.Linker(kb).link([{**documents[0], "mentions": [{"spans": [[0, 11]], "entities": ["E3"]}]}], several)
+    )
+    assert wrong == {}
     arbo.Linker(kb).link(["kelp"]).save(tmp_path / "plain")
     assert "no gold annotations" in run("show", tmp_path / "plain", "--wrong").err
 

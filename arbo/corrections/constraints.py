@@ -121,7 +121,7 @@ def constraints_on(
     corrected = np.zeros(len(inputs), np.bool_)
     named = (mention for line in lines if line.status == "obeyed" for mention in line.mentions)
     corrected[[there[mention] for mention in named if mention in there]] = True
-    stays = (roots != UNDECIDED) & ((spread in ("none", "same-name")) | (roots >= len(kb or ())))
+    stays = corrected | (roots != UNDECIDED) if spread in ("none", "same-name") else roots >= len(kb or ())
     decisions = Decisions(roots, namesake >= 0, stays, *_pairs(agreed, there))
     return Constraints(lines, decisions, names, several, corrected, namesake)
 

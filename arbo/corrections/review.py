@@ -215,7 +215,9 @@ class Review:
             here = self.run.row_of[link.mention.id]
             rows = np.flatnonzero(self.names == self.names[here]).tolist() if answer == "drop-all" else [here]
             some = (self.run.links[row].mention for row in rows)
-            others = (one for one in some if one.id == link.mention.id or one.id not in self.decided)
+            lines = (json.loads(line) for one in self.written for line in one.data.split(b"\n") if line)
+            decided = {*self.decided, *(line.get("mention") for line in lines)}
+            others = (one for one in some if one.id == link.mention.id or one.id not in decided)
             return [{"document": one.document_id, "spans": one.spans, "drop": True} for one in others]
         if answer in ("nil", "not"):
             return [about | ({"entity": None} if answer == "nil" else {"not": link.entity})]
@@ -229,13 +231,15 @@ class Review:
         """Return why an answer does not apply to a mention; None if it does."""
         if answer in ("candidate", "nil") and self.run.manifest["knowledge_base"] is None:
             return "the run has no knowledge base"
-        return "the mention has no entity" if answer == "not" and link.entity is None else None
+        if answer == "not" and (link.entity is None or link.entity in self.run.several):
+            return "the mention has no entity" if link.entity is None else "the mention has several entities"
+        return None
 
     def accept(self, link: Link) -> dict[str, Any]:
         """Return the correction that confirms what the run says: the link, the discovered entity, or NIL."""
         mention, cluster = link.mention.id, self.run.cluster_of(link)
         if link.entity is not None:
-            return {"mention": mention, "entity": link.entity}
+            return {"mention": mention, "entity": self.run.several.get(link.entity, link.entity)}
         if link.follows is not None and link.follows != mention:
             return {"same": [mention, link.follows]}
         if self.run.manifest["knowledge_base"] is not None:

@@ -8,7 +8,7 @@
 | ``NIL`` or ``-`` | not in the knowledge base |
 | ``new: marsh fever`` | a new entity |
 | ``not`` | not the entity of the row; the right one is unknown |
-| ``drop`` | no mention |
+| ``drop`` | no mention, if it is in one piece |
 
 Rows may be sorted, left out, or moved to another table; ``mention_id`` says which mention they are about. A column
 ``author`` names who reviewed a row.
@@ -25,12 +25,17 @@ from arbo.formats.xlsx import read_cells
 
 _GUARD = re.compile(r"\A'(?=[=+\-@])")
 """What the writer of CSV puts before a cell that begins like a formula."""
+_WHOLE = re.compile(r"\A([0-9]+)\.0\Z")
 _NEEDED = ("mention_id", "reviewed")
 
 
 def is_sheet(file: Path) -> bool:
     """Return whether a file is a spreadsheet, by its name."""
-    return bool({".csv", ".tsv", ".xlsx"} & {suffix.lower() for suffix in file.suffixes[-2:]})
+    return _kind(file) in ("csv", "tsv", "xlsx")
+
+
+def _kind(file: Path) -> str:
+    return file.name.lower().removesuffix(".gz").rpartition(".")[2]
 
 
 def records_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -38,28 +43,34 @@ def records_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Raise DataError, with the place, for a missing column, or an answer to which the row lacks a cell.
     """
-    suffix = next(one for one in file.suffixes[-2:] if one.lower() in (".csv", ".tsv", ".xlsx")).lower()[1:]
-    (_, header), *rows = (read_cells(file) if suffix == "xlsx" else cells_of(file, suffix)) or [(1, [""])]
+    kind = _kind(file)
+    (_, header), *rows = (read_cells(file, _NEEDED[0]) if kind == "xlsx" else cells_of(file, kind)) or [(1, [""])]
     names = [name.strip().lower() for name in header]
     if missing := [name for name in _NEEDED if name not in names]:
         raise DataError(f"the table has no column {missing[0]}; arbo export makes a table to review", file=str(file))
+    n = 0
     for line, cells in rows:
         row = {name: _GUARD.sub("", cell.strip()) for name, cell in zip(names, cells, strict=False)}
         if row.get("reviewed"):
+            n += 1
             try:
                 yield line, _record(row) | ({"author": row["author"]} if row.get("author") else {})
             except (KeyError, ValueError) as error:
                 problem = f"{row['reviewed']!r:.60} needs the columns of arbo export ({error})"
                 raise DataError(problem, file=str(file), line=line, id=row["mention_id"]) from None
+    if not n:
+        raise DataError("the column reviewed is empty; fill in the rows that you reviewed", file=str(file))
 
 
 def _record(row: Mapping[str, str]) -> dict[str, Any]:
     about, answer = {"mention": row["mention_id"]}, row["reviewed"]
     word = answer.casefold()
     if word == "ok":
-        return about | {"entity": row["entity_id"] or None}
+        return about | {"entity": _ids(row["entity_id"], "|")}
     if word == "not":
-        return about | {"not": row["entity_id"]}
+        if not isinstance(entity := _ids(row["entity_id"], "|"), str):
+            raise ValueError(f"the mention has {'several entities' if entity else 'no entity'}")
+        return about | {"not": entity}
     if word in ("nil", "-"):
         return about | {"entity": None}
     if word == "drop":
@@ -67,5 +78,12 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         return {"document": row["document_id"], "spans": [span], "drop": True}
     if word.startswith("new:"):
         return about | {"new": answer[len("new:") :].strip()}
-    ids = [id_.strip() for id_ in answer.split(";") if id_.strip()]
-    return about | {"entity": ids if len(ids) > 1 else ids[0]}
+    if not (ids := _ids(answer, ";")):
+        raise ValueError("there is no id")
+    return about | {"entity": ids}
+
+
+def _ids(cell: str, separator: str) -> str | list[str] | None:
+    """Return the ids in a cell; a number that a program has written as 101.0 is the id 101."""
+    ids = [*dict.fromkeys(_WHOLE.sub(r"\1", one.strip()) for one in cell.split(separator) if one.strip())]
+    return ids if len(ids) > 1 else ids[0] if ids else None

@@ -21,6 +21,7 @@ from glob import escape, glob
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import Any, Literal, get_args
 
@@ -97,6 +98,7 @@ TABLES = ("csv", "tsv", "xlsx")
 GRAPHS: tuple[str, ...] = get_args(Graph)
 FOLDERS = ("brat", *GRAPHS)
 _FIRST_LINES = 3
+_OWL = "an ontology in OWL; convert it"
 _BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 
 
@@ -235,15 +237,22 @@ def _whole(read: Callable[..., Any], paths: list[Path], what: _Items, name: str,
             lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
             option = "--format" if what == "documents" else "--kb-format"
             problem = f"no {what} in the format {name}{lost}; check the file and the format ({option})"
-            if name == "skos" and "owl#" in read_head(paths[0]):
-                problem = f"an ontology in OWL; convert it: robot convert -i {paths[0]} -o {paths[0].stem}.obo"
+            if name == "skos":
+                _check_no_owl(paths[0])
             raise DataError(problem, file=str(paths[0]))
         return items
     except DataError as error:
-        if not advice or (error.line or 1) > _FIRST_LINES:
+        if not advice or error.problem.startswith(_OWL) or (error.line or 1) > _FIRST_LINES:
             raise
         problem = f"{error.problem}; {advice}"
         raise DataError(problem, file=error.file, line=error.line, id=error.id) from error.__cause__
+
+
+def _check_no_owl(file: Path) -> None:
+    """Raise DataError, with the command that converts it, for an ontology in OWL."""
+    if file.is_file() and re.search(r"\bowl#|^Ontology\(", read_head(file), re.M):
+        target = Path(file.name.removesuffix(".gz")).with_suffix(".obo")
+        raise DataError(f"{_OWL}: robot convert -i {quote(str(file))} -o {quote(str(target))}", file=str(file))
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
@@ -302,4 +311,5 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
         raise DataError("the file is empty", file=str(paths[0]))
     else:
         list(read_lines(shown[0]))  # raises if the file is not text
+        _check_no_owl(shown[0])
     raise DataError(f"{problem}; formats: {', '.join(sorted(formats))}", file=str(paths[0]))

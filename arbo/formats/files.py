@@ -249,13 +249,13 @@ def check_entities(text: str, file: Path) -> None:
         raise DataError(problem, file=str(file), line=text.count("\n", 0, declaration.start()) + 1)
 
 
-def xml_elements(file: Path, tag: str) -> Iterator[Element]:
-    """Yield the elements with a tag, each of which is emptied afterwards; raise DataError for what is not XML."""
+def xml_elements(file: Path, *tags: str) -> Iterator[Element]:
+    """Yield the elements with one of the tags, and empty them afterwards; raise DataError for what is not XML."""
     text = read_text(file, limited=True)
     check_entities(text, file)
     try:
         for _, element in iterparse(StringIO(text)):
-            if element.tag == tag:
+            if element.tag in tags:
                 yield element
                 element.clear()
     except ParseError as error:

@@ -24,9 +24,10 @@ _TAG = re.compile(r"([A-Z]{2,4}) *-(?: |\Z)")
 def pieces(file: Path, _: object) -> Iterator[Piece]:
     """Yield id, title and abstract of each article."""
     if "<PubmedArticle" in read_head(file):
-        yield from (Piece(_fields(element), file) for element in xml_elements(file, "PubmedArticle"))
+        articles = xml_elements(file, "PubmedArticle", "PubmedBookArticle")
+        yield from (Piece(_fields(element), file) for element in articles)
         return
-    for block in blocks(file, None):
+    for block in blocks(file, None, lambda line: line.startswith("PMID")):
         fields = dict.fromkeys(("PMID", "TI", "AB"), "")
         tag = ""
         for _number, line in block.content:
@@ -51,5 +52,5 @@ def _fields(article: Element) -> tuple[str, ...]:
         label = f"{element.get('Label')}: " if element.get("Label") else ""
         return label + " ".join("".join(element.itertext()).split())
 
-    paths = ("MedlineCitation/PMID", ".//ArticleTitle", ".//Article/Abstract/AbstractText")
+    paths = ("*/PMID", ".//ArticleTitle", ".//Abstract/AbstractText")
     return tuple(" ".join(map(text, article.iterfind(path))) for path in paths)

@@ -48,7 +48,7 @@ from arbo.data.rows import BLANK, COLUMNS, Placed, are_storable, documents_of, e
 from arbo.data.tables import Tables, blank_notes
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
-from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_text, unpacked
+from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_head, read_text, unpacked
 
 Kind = Literal["csv", "tsv", "parquet"]
 
@@ -155,12 +155,13 @@ def read_entities(
     names, start = aliases.flatten(), np.append(0, np.cumsum(pc.list_value_length(aliases)))
     if not (n := pc.sum(pc.match_substring(names, ";")).as_py()):
         return kb
-    if n > 1:  # another separator
+    first = "" if kind == "parquet" else read_head(data_files(path)[0]).partition("\n")[0].lower()
+    if n > 1 and "synonym" in first:  # another separator than arbo's own
         parts = pc.split_pattern(names, ";")
         values = pc.utf8_trim_whitespace(parts.values)
         split = pa.ListArray.from_arrays(parts.offsets.take(numbers(start)), values).cast(aliases.type)
         kb = kb.changed(kb.table.set_column(kb.table.schema.get_field_index("aliases"), "aliases", split))
-    kb.notes.update({_SPLIT if n > 1 else _ONE_EACH: n})
+    kb.notes.update({_SPLIT if n > 1 and "synonym" in first else _ONE_EACH: n})
     return kb
 
 

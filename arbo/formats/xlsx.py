@@ -54,15 +54,20 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     return Counter({f"cells cut to {_LONGEST:,} characters, the most that Excel holds": cut})
 
 
-def read_cells(file: Path) -> list[tuple[int, list[str]]]:
-    """Return the cells of each row of the first sheet that is not blank, with its number from 1."""
+def read_cells(file: Path, column: str) -> list[tuple[int, list[str]]]:
+    """Return the cells of each row that is not blank, with its number from 1, of the first sheet with a column."""
     try:
         with file.open("rb") as stream:
             if sum(one.file_size for one in ZipFile(stream).infolist()) > LARGEST_ARCHIVE:
                 raise DataError(f"the workbook unpacks to more than {LARGEST_ARCHIVE >> 20} MiB", file=str(file))
-            sheet = _openpyxl().load_workbook(stream, read_only=True, data_only=True).worksheets[0]
-            rows = [(number, [_text(value) for value in row]) for number, row in enumerate(sheet.values, start=1)]
-    except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
+            rows = []
+            for sheet in _openpyxl().load_workbook(stream, read_only=True, data_only=True).worksheets:
+                rows = [(number, [_text(value) for value in row]) for number, row in enumerate(sheet.values, start=1)]
+                if any(column in map(str.lower, cells) for _, cells in rows[:1]):
+                    break
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=str(file)) from None
+    except (KeyError, ValueError, IndexError, BadZipFile) as error:
         raise DataError(f"not a workbook of Excel ({error})", file=str(file)) from None
     return [(number, cells) for number, cells in rows if any(cells)]
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from arbo import formats
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import NEAR, Choice, Review
+from arbo.corrections.sheets import is_sheet
 from arbo.data import Entity, KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.data.tables import mentions_in
@@ -253,6 +254,10 @@ def review_of(run: Result, file: Path, author: str | None = None, kb: KnowledgeB
 
     Mentions that the file drops, or that a line only gives another entity than a wrong one, are not asked themselves.
     """
+    if is_sheet(file):
+        raise UsageError(
+            f"a review writes lines of JSON, not the spreadsheet {file}; give a .jsonl file to --corrections"
+        )
     lines = corrections_of(file) if file.exists() else ()
     dropped = {(line.document or "", line.spans) for line in lines if line.kind == "drop"}
     documents = strings([document for document, _ in dropped])
@@ -277,10 +282,10 @@ def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
     def search(words: str, link: Link) -> list[Choice]:
         known = linker()
         assert known.kb is not None
-        if named := _with_id(known.kb, words):
-            return [Choice.of(one.id, one.name, 1.0, kb) for one in named]
         row = run.row_of[link.mention.id]
         domain = None if kb is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
+        if named := _with_id(known.kb, words, None if kb is None else domain):
+            return [Choice.of(one.id, one.name, 1.0, kb) for one in named]
         query = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
         nearest = known.candidates([query], k=_SHOWN)
         both = list(zip(nearest.entities[0].tolist(), nearest.scores[0].tolist(), strict=True))
@@ -291,18 +296,18 @@ def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
     return search
 
 
-def _with_id(kb: KnowledgeBase, words: str) -> list[Entity]:
-    """Return the entities with an id or alternative id, in any case and, if none has it so, with any prefix.
+def _with_id(kb: KnowledgeBase, words: str, domain: str | None) -> list[Entity]:
+    """Return entities of a domain with an id or alternative id, in any case and, if none has it so, with any prefix.
 
-    What comes before the last colon is a prefix.
+    What comes before the last colon is a prefix. As many are returned as a search shows.
     """
     id_ = words.strip().casefold()
     local = id_.rpartition(":")[2]
     others = kb.table["alternative_ids"]
     own, more = (pc.ends_with(pc.utf8_lower(ids), pattern=local) for ids in (kb.table["id"], others.flatten()))
     rows = {*pc.indices_nonzero(own).to_pylist(), *pc.list_parent_indices(others).filter(more).to_pylist()}
-    some = [kb.entities[row] for row in sorted(rows)] if local else []
+    some = [one for one in map(kb.entities.__getitem__, sorted(rows)) if local and one.domain == domain]
     ids = [[known.casefold() for known in (one.id, *one.alternative_ids)] for one in some]
     same = [one for one, known in zip(some, ids, strict=True) if id_ in known]
     bare = ({known.rpartition(":")[2] for known in these} for these in ids)
-    return same or [one for one, these in zip(some, bare, strict=True) if local in these]
+    return (same or [one for one, these in zip(some, bare, strict=True) if local in these])[:_SHOWN]

@@ -43,8 +43,8 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
         return dict(+write(Path(graph["path"]), path, clusters))
     if to in TABLES:
         table = flat_table(run)
-        if "reviewed" not in table.column_names:
-            table = table.append_column("reviewed", pa.nulls(len(table), pa.string()))
+        own = [f"own_{name}" if name in ("reviewed", "author") else name for name in table.column_names]
+        table = table.rename_columns(own).append_column("reviewed", pa.nulls(len(table), pa.string()))
         notes = write(table, path)
         notes["mentions without a sentence: the run has no texts"] = table["sentence"].null_count
         return dict(+notes)

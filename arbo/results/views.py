@@ -36,8 +36,10 @@ def wrong_kinds(run: Run) -> dict[int, str]:
     owner = pc.list_parent_indices(gold)
     right = pc.and_(pc.is_null(entity), pc.equal(pc.list_value_length(gold), 0)).to_numpy(zero_copy_only=False).copy()
     right[owner.filter(pc.fill_null(pc.equal(entity.take(owner), gold.flatten()), False)).to_numpy()] = True
-    rows = np.flatnonzero(~right & pc.is_valid(mentions["gold"]).to_numpy())
-    kinds = {row: _why_wrong(run, run.links[row], gold[row].as_py()) for row in rows.tolist()}
+    rows = np.flatnonzero(~right & pc.is_valid(mentions["gold"]).to_numpy()).tolist()
+    several = run.several
+    wrong = (row for row in rows if {*several.get(entity[row].as_py(), ())}.isdisjoint(gold[row].as_py()))
+    kinds = {row: _why_wrong(run, run.links[row], gold[row].as_py()) for row in wrong}
     return dict(sorted(kinds.items(), key=lambda one: (WRONG.index(one[1]), one[0])))
 
 

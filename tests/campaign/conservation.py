@@ -201,7 +201,7 @@ def _exports(seed: int, folder: Path) -> None:
             continue  # refused
         notes = result.export(path, to, ids=ids)
         if to == "xlsx":
-            (_, names), *rows = read_cells(path)
+            (_, names), *rows = read_cells(path, "mention_id")
             assert [row[names.index("mention_id")] for _, row in rows] == [one.id for one in _mentions(documents)]
         elif to in ("csv", "tsv"):
             with path.open(encoding="utf-8-sig", newline="") as stream:

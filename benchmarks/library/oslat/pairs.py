@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from arbo.data.documents import text_of
 from arbo.data.gold import Gold
 from arbo.spans.finding import Spans
 from arbo.text.checks import Span
-from arbo.text.words import Offsets, lines
+from arbo.text.words import Offsets, offsets_of
 from clustering.arrays import Bools, Ids
 
 
@@ -25,6 +26,11 @@ class Pieces:
     corpus: Corpus
     document: Ids  # (pieces,) the index of the original document
     begin: Ids  # (pieces,) start of the piece in the original document
+
+
+def lines(text: str) -> Offsets:
+    """Return the offsets of the lines of a text, without blank ones and blanks around them."""
+    return offsets_of(match.span() for match in re.finditer(r"\S(?:.*\S)?", text))
 
 
 def pieces(documents: Corpus, split: Callable[[str], Offsets] = lines) -> Pieces:
