@@ -5,11 +5,12 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cache
+from itertools import pairwise
 from os import fspath
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
@@ -104,12 +105,10 @@ def _value_of(word: Any, hint: Any) -> Any:
         return None
     for option in options:
         kind = get_args(option)[0] if get_origin(option) is Annotated else option
-        if get_origin(kind) is Literal:
-            if same := [one for one in get_args(kind) if str(one).lower() == word.lower()]:
-                return same[0]
-        elif kind is bool and word.lower() in ("true", "false"):
-            return word.lower() == "true"
-        elif kind in (int, float) and word.isascii() and "_" not in word:  # which Python would read as 01
+        choices = (True, False) if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+        if same := [one for one in choices if str(one).lower() == word.lower()]:
+            return same[0]
+        if kind in (int, float) and word.isascii() and "_" not in word:  # which Python would read as 01
             for number in (int, float):
                 with suppress(ValueError):
                     value = number(word)
@@ -137,26 +136,22 @@ class FieldText(NamedTuple):
 def field_texts(module: str, name: str) -> Mapping[str, FieldText]:
     """Read the fields of a settings class from its source, since the import of its module may load much."""
     file = Path(__file__).parent.joinpath(*module.split(".")[1:]).with_suffix(".py")
-    tree = ast.parse(file.read_text("utf-8"))
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = {node.name: node for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.ClassDef)}
 
-    def texts_of(name: str) -> Iterator[FieldText]:
-        body = classes[name].body
-        for base in classes[name].bases:
-            if isinstance(base, ast.Name) and base.id in classes:
-                yield from texts_of(base.id)
-        for line, after in zip(body, [*body[1:], None], strict=True):
-            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value is not None:
-                is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-                text = str(after.value.value) if is_text else ""  # type: ignore[union-attr]
-                if (kind := ast.unparse(line.annotation)).startswith("ClassVar"):
-                    continue
-                yield FieldText(line.target.id, kind, ast.unparse(line.value), " ".join(text.split()))
+    def texts_of(name: str) -> dict[str, FieldText]:
+        bases = [base.id for base in classes[name].bases if isinstance(base, ast.Name) and base.id in classes]
+        texts = {field: text for base in bases for field, text in texts_of(base).items()}
+        for line, after in pairwise([*classes[name].body, ast.Pass()]):
+            if isinstance(line, ast.AnnAssign) and line.value:
+                field, kind, default = map(ast.unparse, (line.target, line.annotation, line.value))
+                text = texts[field].text if field in texts else ""  # that of the base, if there is no other
+                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                    text = " ".join(str(after.value.value).split())
+                if not kind.startswith("ClassVar"):
+                    texts[field] = FieldText(field, kind, default, text)
+        return texts
 
-    texts: dict[str, FieldText] = {}
-    for one in texts_of(name):
-        texts[one.name] = one if one.text or one.name not in texts else one._replace(text=texts[one.name].text)
-    return texts
+    return texts_of(name)
 
 
 def read_json(path: PathLike, what: str) -> Any:
