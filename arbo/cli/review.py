@@ -17,7 +17,6 @@ from arbo.errors import UsageError
 if TYPE_CHECKING:
     from arbo.corrections.review import Answer, Choice, Question, Review
     from arbo.pipeline.saved_run import Search
-    from arbo.results.explanation import Explanation
 
 
 class _Key(NamedTuple):
@@ -74,7 +73,12 @@ def review(
         console.print_json({"questions": [asdict(ongoing.question(place)) for place in range(ongoing.total)]})
         return
     try:
-        _ask_all(ongoing, saved.result, search_of(saved.result, base))
+        search = search_of(saved.result, base)
+        while question := ongoing.present:
+            if (answer := _answer(ongoing, saved.result, question, search)) is None:
+                break
+            if answer:
+                ongoing.answer(question.link, answer)
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
@@ -82,26 +86,8 @@ def review(
         console.show(f"next: arbo add {run} --corrections {file} --out NEW")
 
 
-def _ask_all(ongoing: Review, result: arbo.Result, search: Search) -> None:
-    """Ask the questions of a review."""
-    while question := ongoing.present:
-        _print(question, f"{ongoing.place + 1:,} of {ongoing.total:,}", result.explain(question.link))
-        answer = _answer(ongoing, result, question, search)
-        if answer == "q":
-            break
-        if isinstance(answer, list):
-            ongoing.answer(question.link, answer)
-        elif answer == "s":
-            ongoing.skip()
-        else:
-            try:
-                ongoing.undo()
-            except UsageError as error:
-                console.show(f"  {error}")
-
-
-def _print(question: Question, place: str, explanation: Explanation) -> None:
-    link = question.link
+def _print(ongoing: Review, question: Question) -> None:
+    link, place = question.link, f"{ongoing.place + 1:,} of {ongoing.total:,}"
     name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
     console.print_title(f"{place}: {link.name}")
     console.show(f"{name}; {link.mention.id}", style="dim")
@@ -120,8 +106,9 @@ def _list(entities: Sequence[Choice]) -> None:
             console.show(f"       {about if len(about) <= _LETTERS else about[:_LETTERS] + '…'}", style="dim")
 
 
-def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Search) -> list[dict[str, Any]] | str:
-    """Read keys until one of them decides: return corrections, or the key that skips, undoes or quits."""
+def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Search) -> list[dict[str, Any]] | None:
+    """Ask a question, and read keys until one decides: return corrections, none after skip and undo, None to quit."""
+    _print(ongoing, question)
     link = question.link
     choices: Sequence[Choice] = question.choices
     usable = (
@@ -132,8 +119,11 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
         console.show(keys, style="dim")
         key = _read_key()
         try:
-            if key in "suq":
-                return key
+            if key == "q":
+                return None
+            if key in "su":
+                ongoing.skip() if key == "s" else ongoing.undo()
+                return []
             if key.isdecimal():
                 if not 0 < int(key) <= min(len(choices), _SHOWN):
                     raise UsageError("no entity above has this number")
