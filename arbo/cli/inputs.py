@@ -100,11 +100,9 @@ class ReadingConfig(Settings):
             )
         return documents.by_topic() if self.by_topic else documents
 
-    def dev_documents(self, path: Path | None) -> arbo.Corpus | None:
-        """Read the documents of --dev likewise, if they are given; raise UsageError for ids without documents."""
-        if path is None and self.dev_ids is not None:
-            raise UsageError("dev_ids needs --dev; add it, or leave dev_ids out")
-        return None if path is None else replace(self, ids=self.dev_ids).documents([path])
+    def dev_documents(self, path: Path) -> arbo.Corpus:
+        """Read the documents of --dev likewise."""
+        return replace(self, ids=self.dev_ids).documents([path])
 
     def as_read(self) -> dict[str, Any]:
         """Return how documents are read, for the manifest of a run; documents are added to the run in the same way."""

@@ -62,7 +62,8 @@ class Training:
         """Read documents and base, and return them and what a training needs besides; print what is trained on."""
         reading = how.of(READING, ReadingConfig())
         documents = reading.documents(docs)
-        base, held_out = None if kb is None else reading.knowledge_base(kb), reading.dev_documents(dev)
+        base = None if kb is None else reading.knowledge_base(kb)
+        held_out = None if dev is None else reading.dev_documents(dev)
         gold = _read_gold(documents, base)
         if base is not None:
             known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
@@ -196,7 +197,6 @@ def edges(
     check_output(out, "edges", ("",), *docs, dev, kb)
     linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
     documents, held_out = reading.documents(docs), reading.dev_documents(dev)
-    assert held_out is not None
     model = arbo.train_edges(
         documents, held_out, None if kb is None else reading.knowledge_base(kb), linker=linker, names=names
     )
