@@ -289,10 +289,8 @@ def numbered(mentions: pa.Table) -> Ints:
     for place in range(length.max(initial=0)):
         there = flat[np.minimum(start + place, len(flat) - 1)]
         keys += list(np.where(place < length[:, None], there, -1).T)
+    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
     order: Ints = np.lexsort(keys[::-1])
-    if np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys]).any():  # two in the same place
-        keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-        order = np.lexsort(keys[::-1])
     return order
 
 
