@@ -142,9 +142,9 @@ class Ids(NamedTuple):
 
     def rows(self, id_: object) -> tuple[int, ...]:
         """Return the row of the entity with an id or, without one, all rows with this alternative id, ascending."""
-        if not isinstance(id_, str) or (hash_ := hash_of(id_)) is None:
+        if not isinstance(id_, str):
             return ()
-        first, last = (int(np.searchsorted(self.hashes, hash_, side)) for side in ("left", "right"))
+        first, last = (np.searchsorted(self.hashes, hash_of(id_), side) for side in ("left", "right"))
         rows = dict.fromkeys(self.places[first:last].tolist())
         own = [row for row in rows if self.table["id"][row].as_py() == id_]
         return tuple(own[:1] or [row for row in rows if id_ in self.table["alternative_ids"][row].as_py()])

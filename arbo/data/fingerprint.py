@@ -71,11 +71,8 @@ def _lengths(lengths: pa.Array) -> Any:
 
 
 def hash_of(text: str) -> Any:
-    """Return the hash of a string, see `hashes_of`; None if UTF-8 cannot hold it."""
-    try:
-        units = np.frombuffer(text.encode("utf-8"), np.uint8)
-    except UnicodeEncodeError:
-        return None
+    """Return the hash of a string, see `hashes_of`; also of one with surrogates, which no column has."""
+    units = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
     power = _powers(len(units).bit_length())[: len(units)]
     return _mixed((_CODES[units] * power).sum(keepdims=True), len(units))[0]
 
