@@ -10,7 +10,7 @@ from arbo.text.names import normalize_name
 
 
 def found(text: str) -> list[tuple[str, str]]:
-    return [(text[slice(*d.short)], text[slice(*d.long)]) for d in definitions(text)]
+    return [(text[slice(*short)], text[slice(*long)]) for short, long in definitions(text)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_long_text_of_brackets_ends() -> None:
     texts += ["a" * LONG + " (AB)", " " * LONG + "(AB)", "word (WD) " * (LONG // 50), "\n" * LONG + "(AB)"]
     texts += ["\n" + " " * LONG + "(AB)", "a\n\n(AB)" * (LONG // 7)]
     for text in texts:
-        assert all(0 <= d.short[0] < d.short[1] <= len(text) for d in definitions(text))
+        assert all(0 <= begin < end <= len(text) for (begin, end), _ in definitions(text))
 
 
 @settings(max_examples=1000)

@@ -10,7 +10,7 @@ form with a bracket between its words is a list: neither is a definition.
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from arbo.text.checks import Span
 
@@ -27,18 +27,15 @@ _MAX_SHORT = 10
 _WINDOW = 500
 
 
-class Definition(NamedTuple):
-    """The definition of an abbreviation: the spans of its short and its long form in the text."""
-
-    short: Span
-    long: Span
+Definition = tuple[Span, Span]
+"""The definition of an abbreviation: the spans of its short and its long form in the text."""
 
 
 def definitions(text: str) -> list[Definition]:
     """Find the abbreviations that a text defines, in text order; unbalanced brackets are ignored.
 
     >>> text = "Patients with Wilson disease (WD) were compared with CT (copper toxicosis)."
-    >>> [(text[slice(*d.short)], text[slice(*d.long)]) for d in definitions(text)]
+    >>> [(text[slice(*short)], text[slice(*long)]) for short, long in definitions(text)]
     [('WD', 'Wilson disease'), ('CT', 'copper toxicosis')]
     """
     if "(" not in text and "[" not in text:
@@ -148,7 +145,7 @@ def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Def
         if long is None or _BRACKET_BETWEEN_WORDS.search(before[long:]) or _has_odd_bracket(before[long:]):
             continue
         if len(before) - long > len(short) and short not in before[long:].split():
-            return Definition((at, at + len(inner)), (start + long, start + len(before)))
+            return (at, at + len(inner)), (start + long, start + len(before))
     return None
 
 
@@ -163,7 +160,7 @@ def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Defi
     if not 2 <= len(long.split()) <= _max_words(short) or _long_form_start(short, long) != 0:
         return None
     end = begin + len(before)
-    return Definition((end - len(short), end), (opening + 1, opening + 1 + len(long)))
+    return (end - len(short), end), (opening + 1, opening + 1 + len(long))
 
 
 def _is_short_form(text: str) -> bool:
