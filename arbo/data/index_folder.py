@@ -3,7 +3,7 @@
 ``arbo-index.json`` is the manifest: the notes and the fingerprint of the knowledge base, the settings of the encoder,
 and the hash of each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder, and ``vectors`` the
 vectors of the entities. A folder is written completely or not at all. Opening it checks the manifest, and mapping a
-file its header and its size; `IndexFolder.check` reads everything.
+file its header and its size; `arbo.encoders.index.check_index` reads everything.
 """
 
 from collections.abc import Mapping
@@ -63,10 +63,6 @@ class IndexFolder(NamedTuple):
             except Exception as error:  # a damaged header lets any error of its parsers through
                 raise DataError(f"the array cannot be read ({error}); {ADVICE}", file=str(file)) from None
         return arrays
-
-    def check(self) -> None:
-        """Read all files; raise DataError if one is missing or was changed."""
-        files.check_hashes(self.folder, self.manifest["files"], ADVICE)
 
 
 def write_index(

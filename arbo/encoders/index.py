@@ -19,7 +19,7 @@ from arbo.encoders.ngrams import Frequencies, NamedEntities, NgramEncoder
 from arbo.encoders.word_index import WordIndex
 from arbo.engine import Index, Metric
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike
+from arbo.files import PathLike, check_hashes
 from arbo.progress import Announce, on_screen, quiet
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
 def check_index(kb: KnowledgeBase) -> None:
     """Read all of an index, if there is one; raise DataError if a file was changed, or if a vector is not finite."""
     if kb.stored is not None:
-        kb.stored.check()
+        check_hashes(kb.stored.folder, kb.stored.manifest["files"], ADVICE)
         _vectors(kb.stored, "dot", check=True)
 
 

@@ -18,8 +18,8 @@ from commands import asked
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.data.index_folder import IndexFolder
 from arbo.edges.model import EdgeModel
+from arbo.encoders.index import check_index
 from campaign.runner import Campaign
 
 KB = kb_of(
@@ -170,7 +170,7 @@ def _edges() -> dict[str, Any]:
 
 _FOLDERS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "run": (_load, "manifest.json"),
-    "index": (lambda folder: IndexFolder.open(folder).check(), "arbo-index.json"),
+    "index": (lambda folder: check_index(arbo.KnowledgeBase.from_index(folder)), "arbo-index.json"),
     "model": (lambda folder: arbo.DualEncoder.from_pretrained(folder, device="cpu"), "arbo.json"),
 }
 CAMPAIGNS = {
