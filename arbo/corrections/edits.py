@@ -22,6 +22,7 @@ from arbo.corrections.agreement import Claim, settled
 from arbo.corrections.lines import Correction
 from arbo.data import Corpus, Document, Mention
 from arbo.data.documents import mention_ids, text_of
+from arbo.data.tables import rows_with
 from arbo.text.checks import Span
 
 _AS_CAME = "given"
@@ -71,7 +72,7 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
             yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
     lines: list[Correction] = settled(_by_first_spans(known.values(), corrections), claims)
-    used = {*documents.homes([id_ for line in lines for id_ in _new_ids(line)])}
+    used = {*rows_with((id_ for line in lines for id_ in _new_ids(line)), documents.tables.mentions["mention_id"])}
     about: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
         if line.document is not None and line.status == "obeyed":

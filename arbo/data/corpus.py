@@ -150,12 +150,6 @@ class Corpus(Sequence[Document]):
         """Return the documents with these ids, in their own order; unknown ids are left out."""
         return {id_: self.documents[row] for id_, row in rows_with(ids, self.tables.documents["document_id"]).items()}
 
-    def homes(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the ids of the documents of these mentions; unknown ids are left out."""
-        mentions = self.tables.mentions
-        rows = rows_with(ids, mentions["mention_id"])
-        return {id_: mentions["document_id"][row].as_py() for id_, row in rows.items()}
-
     def replaced(self, documents: Mapping[str, Document]) -> Self:
         """Return the corpus with others in the place of the documents with the same ids."""
         rows = rows_with(documents, self.tables.documents["document_id"])

@@ -358,15 +358,17 @@ def without(documents: Corpus, ids: Iterable[str]) -> Corpus:
     and a mention of another document.
     """
     gone, tables = {ids} if isinstance(ids, str) else {*ids}, documents.tables
-    places, homes = rows_with(gone, tables.documents["document_id"]), documents.homes(gone)
-    if unknown := sorted(gone - places.keys() - homes.keys(), key=str):
+    mentions, places = tables.mentions, rows_with(gone, tables.documents["document_id"])
+    rows = rows_with(gone, mentions["mention_id"])
+    if unknown := sorted(gone - places.keys() - rows.keys(), key=str):
         some = ", ".join(map(repr, unknown[:3]))
         hint = "arbo show lists the ids, and a correction with 'drop' removes a mention that another one added"
         raise UsageError(f"the run has no document or mention {some}; {hint}")
-    if both := sorted(id_ for id_ in places if homes.get(id_, id_) != id_):
+    homes = {id_: mentions["document_id"][rows[id_]].as_py() for id_ in places.keys() & rows.keys()}
+    if both := sorted(id_ for id_, home in homes.items() if home != id_):
         raise UsageError(f"{both[0]!r} is a document and a mention of {homes[both[0]]!r}; give all mentions of one")
-    stays = np.ones(documents.n_mentions, np.bool_)
-    stays[[*rows_with(homes, tables.mentions["mention_id"]).values()]] = False
+    stays = np.ones(len(mentions), np.bool_)
+    stays[[*rows.values()]] = False
     left = np.delete(np.arange(len(documents)), [*places.values()])
     return documents.of_tables(tables.of_mentions(stays).taken(left))
 
