@@ -7,6 +7,7 @@ which has no frames, pyarrow finds no pandas.
 import json
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from importlib.machinery import BuiltinImporter
 from itertools import accumulate, chain
 from operator import eq
 from typing import Any, Generic, TypeVar, cast, overload
@@ -24,19 +25,10 @@ _AT_ONCE = 1 << 12
 Item = TypeVar("Item")
 
 
-class _NoPandas:
-    """A finder of modules for which pandas is not installed."""
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ImportError
-
-
-if errors.shown:
-    sys.meta_path.insert(0, _NoPandas)
+if errors.shown and "pandas" not in sys.modules:
+    finders, sys.meta_path = sys.meta_path, [BuiltinImporter]
     pa.scalar(0)  # pyarrow looks for pandas once
-    sys.meta_path.remove(_NoPandas)
+    sys.meta_path = finders
 
 
 class OnDemand(Sequence[Item], Generic[Item]):
