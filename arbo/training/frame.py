@@ -33,7 +33,7 @@ from safetensors.torch import load_file, save_file
 from arbo.data import KnowledgeBase
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike, json_ready, real, whole_folder, write_json, write_lines, write_whole
+from arbo.files import PathLike, json_ready, real, whole_folder, write_json, write_lines, write_whole, writing
 from arbo.progress import quiet
 from arbo.training.config import LoopConfig, RunOptions
 
@@ -142,13 +142,9 @@ def _locked(folder: Path) -> Iterator[None]:
     import fcntl
 
     with ExitStack() as stack:
-        try:
+        with writing(f"the training folder {folder}", "; choose another --out"):
             folder.mkdir(parents=True, exist_ok=True)
             stream = stack.enter_context(open(folder / _LOCK, "a"))
-        except OSError as error:
-            raise UsageError(
-                f"cannot write the training folder {folder}: {error.strerror}; choose another --out"
-            ) from error
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
