@@ -283,26 +283,20 @@ def _header(
         raise DataError(problem, file=str(file), line=1)
     first = [cell.strip() for cell in cells]
     first[0] = re.sub(r"\A#(?=(document_)?id\Z)", "", first[0], flags=re.I)
-    if missing := sorted({*(columns or {}).values()} - {*first}):
-        problem = f"there is no column {missing[0]!r:.60}; the columns are {', '.join(first)!r:.200}"
-        raise DataError(problem, file=str(file), line=1)
-    key_of = {name: key for key, name in (columns or {}).items()}
-    first = [key_of.get(name, name) for name in first]
-    header = [own_name(name) or f"column {number}" for number, name in enumerate(first, 1)]
+    has, key_of = f"the columns are {', '.join(first)!r:.200}", {name: key for key, name in (columns or {}).items()}
+    header = [own_name(key_of.get(name, name)) or f"column {number}" for number, name in enumerate(first, 1)]
+    if missing := sorted({*key_of} - {*first} if column is None else {column} - {*header}):
+        raise DataError(f"there is no column {missing[0]!r:.60}; {has}", file=str(file), line=1)
     if column is None and not {"id", "document_id"} & {*header}:
         header = [_IDS.get(name, name) for name in header]
     if column is None and {"id", "name"} <= {*header} and "aliases" not in header:
         header = ["aliases" if name.lower() in _ALIASES else name for name in header]
-    needed = ("id", "document_id") if column is None else (column,)
-    has_names = bool({*needed} & {*header})
-    if names and not has_names and not all(map(_LIKE_A_NAME.fullmatch, first[:2])):
+    has_names = column is not None or bool({"id", "document_id"} & {*header})
+    if names and not has_names and not all(_LIKE_A_NAME.fullmatch(key_of.get(name, name)) for name in first[:2]):
         header = [*names]
     elif not has_names:
-        has = f"the columns are {', '.join(first)!r:.200}"
-        wrong = f"no column is {' or '.join(needed)}; {has}; rename one, or read a column of names with --text-column"
-        raise DataError(
-            wrong if column is None else f"there is no column {column!r:.60}; {has}", file=str(file), line=1
-        )
+        wrong = f"no column is id or document_id; {has}; rename one, or read a column of names with --text-column"
+        raise DataError(wrong, file=str(file), line=1)
     if twice := [name for name, times in Counter(header).items() if times > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     return header, has_names
