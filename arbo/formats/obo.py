@@ -19,6 +19,7 @@ term are an error, too. Relations, such as `is_a`, are ignored.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from arbo.data import Entity, Records
@@ -52,7 +53,11 @@ Tags = dict[str, list[str]]
 def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
     """Yield the lines of each term, and the default namespace; raise DataError for a file without a `[Term]`."""
     namespace, has_terms = [""], False
-    for begin, kind, lines in _stanzas(file):
+    begin, kind, lines = 1, _HEADER, list[tuple[int, str]]()
+    for number, line in chain(_whole_lines(file), [(0, "[")]):  # the last one ends the last stanza
+        if not line.startswith("["):
+            lines += [(number, line)] if line and not line.startswith("!") else []
+            continue
         if kind == _HEADER:
             with records.record(file, begin):
                 namespace = _tags(lines).get("default-namespace", namespace)[-1:]
@@ -61,21 +66,9 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
             yield Piece((namespace, lines), file, begin)
         else:
             records.notes["stanzas other than [Term] left out"] += 1
+        begin, kind, lines = number, line.partition("]")[0], []
     if not has_terms:
         raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
-
-
-def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
-    """Yield the first line number, the kind, and the numbered lines of each stanza."""
-    begin, kind = 1, _HEADER
-    lines: list[tuple[int, str]] = []
-    for number, line in _whole_lines(file):
-        if line.startswith("["):
-            yield begin, kind, lines
-            begin, kind, lines = number, line.partition("]")[0], []
-        elif line and not line.startswith("!"):
-            lines.append((number, line))
-    yield begin, kind, lines
 
 
 def _whole_lines(file: Path) -> Iterator[tuple[int, str]]:
