@@ -371,7 +371,7 @@ def _value(name: str, cell: str) -> object:
 
 def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
     """Write a CSV file, gzipped if its name ends in `.gz`; count cells that Excel takes otherwise."""
-    columns = _joined_lists(table)
+    columns = dict(zip(table.column_names, map(_joined_lists, table.columns), strict=True))
     guarded, long = Counter[str](), Counter[str]()
     for name, column in columns.items():
         if column.type in (pa.string(), pa.large_string()):
@@ -387,14 +387,12 @@ def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
 
 def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:
     """Write a file of tab-separated values, gzipped if its name ends in `.gz`; no text is changed."""
-    _write_delimited(pa.table(_joined_lists(table)), path, "\t", b"")
+    _write_delimited(pa.table([*map(_joined_lists, table.columns)], table.column_names), path, "\t", b"")
     return Counter()
 
 
-def _joined_lists(table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of a table by name, with the items of lists joined."""
-    joined = (pc.binary_join(column, "|") if pa.types.is_list(column.type) else column for column in table.columns)
-    return dict(zip(table.column_names, joined, strict=True))
+def _joined_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.binary_join(column, "|") if pa.types.is_list(column.type) else column
 
 
 def _write_delimited(table: pa.Table, path: PathLike, delimiter: str, mark: bytes) -> None:
