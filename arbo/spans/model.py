@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _TEXTS = 256  # number of texts whose token vectors are in memory at once
-_PAIRS = 1024  # number of pairs of a text to compare at once; with ten names each and 500 tokens, they take 200 MB
 _TEMPLATE = Template.parse("[CLS] {text} [SEP]", ("text",), focus="text")
 _SPACE = re.compile(r"\s")
 
@@ -131,17 +130,15 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         vectors = self._token_vectors([texts[i] for i in order], announce)
         for i, (tokens, offsets) in zip(order, vectors, strict=True):
             mask = tokens.new_ones(len(tokens))
-            for start in range(0, len(pairs[i]), _PAIRS):
-                some = pairs[i][start : start + _PAIRS]
-                name, pair = pairs_of(named.owner, place[some])
-                with torch.inference_mode():
-                    weights = label_attention(names[name], tokens, mask)
-                    score = name_scores(self.tower.projection, entity_in_text(weights, tokens), names[name])
-                first = np.searchsorted(pair, np.arange(len(some)))
-                count = np.diff(np.append(first, len(name))).astype(np.float32)
-                means = np.add.reduceat(weights.cpu().numpy(), first)
-                means /= count[:, None]
-                yield Look(i, some, np.maximum.reduceat(score.cpu().numpy(), first), means, offsets)
+            name, pair = pairs_of(named.owner, place[pairs[i]])
+            with torch.inference_mode():
+                weights = label_attention(names[name], tokens, mask)
+                score = name_scores(self.tower.projection, entity_in_text(weights, tokens), names[name])
+            first = np.searchsorted(pair, np.arange(len(pairs[i])))
+            count = np.diff(np.append(first, len(name))).astype(np.float32)
+            means = np.add.reduceat(weights.cpu().numpy(), first)
+            means /= count[:, None]
+            yield Look(i, pairs[i], np.maximum.reduceat(score.cpu().numpy(), first), means, offsets)
 
     def token_rows(self, texts: Sequence[str]) -> list[tuple[TokenRow, Offsets]]:
         """Tokenise texts; ``ids[begin:end]`` of a row are the tokens of the text, whose offsets have (tokens, 2).

@@ -56,18 +56,15 @@ class Pieces:
         A mention belongs to each piece with which it shares a character, and counts for each of its gold ids that is in
         the knowledge base and in the domain of the document.
         """
-        gold = iter(Gold.of(self.documents, kb).lists)
-        first = np.searchsorted(self.document, np.arange(len(self.documents) + 1)).tolist()
+        start = np.cumsum([0, *(len(document.text) for document in self.documents)]).tolist()
+        begins = (np.array(start)[self.document] + self.begin).tolist()
+        ends = [begin + len(text) for begin, text in zip(begins, self.texts, strict=True)]
+        home = [at for at, document in zip(start, self.documents, strict=False) for _ in document.mentions]
         pairs: set[tuple[int, int]] = set()
-        for row, document in enumerate(self.documents):
-            begins = self.begin[first[row] : first[row + 1]].tolist()
-            texts = self.texts[first[row] : first[row + 1]]
-            ends = [begin + len(text) for begin, text in zip(begins, texts, strict=True)]
-            for mention in document.mentions:
-                entities = next(gold)
-                for begin, end in mention.spans:
-                    touched = range(bisect_right(ends, begin), bisect_left(begins, end))
-                    pairs.update((first[row] + piece, entity) for piece in touched for entity in entities)
+        for at, mention, entities in zip(home, self.documents.mentions, Gold.of(self.documents, kb).lists, strict=True):
+            for begin, end in mention.spans:
+                touched = range(bisect_right(ends, at + begin), bisect_left(begins, at + end))
+                pairs.update((piece, entity) for piece in touched for entity in entities)
         table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
         return table[:, 0], table[:, 1]
 
