@@ -80,11 +80,10 @@ class Part(NamedTuple):
             (partial / MANIFEST).write_text(json.dumps(files, indent=2) + "\n", "utf-8")
 
     def arrays(self) -> Arrays:
-        """Map the arrays of a finished part into memory (see `seen`); what is written to them stays in memory."""
-        return {file.stem: map_array(file) for file in self.seen().iterdir() if file.suffix == ".npy"}
+        """Map the arrays of a finished part into memory; what is written to them stays in memory.
 
-    def seen(self) -> Path:
-        """Return the folder of a finished part as soon as this machine sees it; raise UsageError if it stays absent."""
+        Wait until this machine sees the folder; raise UsageError if it stays absent.
+        """
         until = time.monotonic() + _SEEN
         while not self.folder.exists():
             if time.monotonic() > until or not self.folder.parent.exists():
@@ -95,15 +94,11 @@ class Part(NamedTuple):
                 )
             time.sleep(0.5)
             os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
-        return self.folder
+        return {file.stem: map_array(file) for file in self.folder.iterdir() if file.suffix == ".npy"}
 
 
-class Task(NamedTuple):
-    """A part to make."""
-
-    part: Part
-    call: Callable[[], tuple[Any, ...]]
-    """Returns a function of a module and its arguments, by which any process can make the arrays of the part."""
+Task = tuple[Part, Callable[[], tuple[Any, ...]]]
+"""A part to make, and what returns a function of a module and its arguments, by which any process can make it."""
 
 
 @cache

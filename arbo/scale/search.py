@@ -1,13 +1,15 @@
-"""The search as a grid of tasks: spans of distinct query vectors by shards of things.
+"""The search as a grid of tasks: parts of the distinct query vectors by shards of things.
 
 A task is a search by `clustering.knn.nearest`. The lists of a query's tasks are merged by (dissimilarity, id), and a
 thing is in one shard only, so that the result is that of a single search.
 """
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import chain
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,64 +21,50 @@ from arbo.scale.parts import Arrays, Part, Task
 _QUERIES = 1 << 14  # most queries of a task
 
 
-class Grid(NamedTuple):
-    """The tasks of one search."""
+def in_shards(
+    work: Path, one: Search, k: int, *, metric: Metric, within: Limit, size: int
+) -> tuple[list[Task], Callable[[], Neighbors]]:
+    """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`.
 
-    tasks: list[list[Task]]  # for each shard of things, one task for each span of queries, in order
-    shards: list[Ids]  # the ids of the things of each shard, ascending
-    row: Ids  # (queries,) the row of each query
-    k: int
-    n_things: int
-    self_ids: Ids | None
-    within: Limit
+    Return the tasks, and a function that returns the lists of all queries once every part is finished.
+    """
+    queries: Any
+    things: Any
+    queries, things, self_ids = one
+    scaled = isinstance(things, Index) and metric == "cosine"
+    others = things.vectors if isinstance(things, Index) else things
+    rows, shards = np.unique(queries.row), _shards(others, size)
+    width, most = min(k, others.n) + (self_ids is not None), min(size, _QUERIES)
+    chunks = [rows[begin : begin + most] for begin in range(0, len(rows), most)]
+    asked = [Part.with_arrays(work, "vectors", _arrays(queries.matrix, chunk)) for chunk in chunks]
+    limit = None if within is None else float(np.max(within, initial=-np.inf))  # lists are cut when they are merged
+    how = {"k": width, "metric": metric, "within": limit}
 
-    @classmethod
-    def of(cls, work: Path, one: Search, k: int, *, metric: Metric, within: Limit, size: int) -> Self:
-        """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`."""
-        queries: Any
-        things: Any
-        queries, things, self_ids = one
-        scaled = isinstance(things, Index) and metric == "cosine"
-        others = things.vectors if isinstance(things, Index) else things
-        rows, shards = np.unique(queries.row), _shards(others, size)
-        width = min(k, others.n) + (self_ids is not None)
-        chunks = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
-        parts = [(Part.with_arrays(work, "vectors", _arrays(queries.matrix, chunk)), len(chunk)) for chunk in chunks]
-        limit = None if within is None else float(np.max(within, initial=-np.inf))  # lists are cut when they are merged
-        how = {"k": width, "metric": metric, "within": limit}
-        places = [Part.with_arrays(work, "things", _things(others.taken(shard))) for shard in shards]
+    def task(part: Part, shared: Part) -> Task:
+        made = Part.of(work, "search", queries=part.folder.name, things=[shared.folder.name, scaled], **how)
+        return made, lambda: (search, part.folder, shared.folder, scaled, how)
 
-        def task(part: Part, span: list[int], shared: Part) -> Task:
-            made = Part.of(
-                work, "search", queries=[part.folder.name, *span], things=[shared.folder.name, scaled], **how
-            )
-            return Task(made, lambda: (search, part.folder, span, shared.folder, scaled, how))
+    places = [Part.with_arrays(work, "things", _things(others.taken(shard))) for shard in shards]
+    tasks = [[task(part, shared) for part in asked] for shared in places]
 
-        spans = [(part, [begin, min(begin + _QUERIES, n)]) for part, n in parts for begin in range(0, n, _QUERIES)]
-        tasks = [[task(*span, shared) for span in spans] for shared in places]
-        return cls(tasks, shards, queries.row, k, others.n, self_ids, within)
+    def fill(rows: Ids, lists: Any) -> None:
+        begin = 0
+        for column in zip(*tasks, strict=True):
+            pairs = zip(column, shards, strict=True)
+            parts = [renumbered(Neighbors(**part.arrays()), shard) for (part, _), shard in pairs]
+            end = begin + len(parts[0].ids)
+            lists.ids[begin:end], lists.dissimilarity[begin:end] = merged(parts, lists.ids.shape[1])
+            begin = end
 
-    def merged(self) -> Neighbors:
-        """Return the lists of all queries, once every part is finished."""
-
-        def fill(rows: Ids, lists: Any) -> None:
-            begin = 0
-            for tasks in zip(*self.tasks, strict=True):
-                pairs = zip(tasks, self.shards, strict=True)
-                parts = [renumbered(Neighbors(**task.part.arrays()), shard) for task, shard in pairs]
-                end = begin + len(parts[0].ids)
-                lists.ids[begin:end], lists.dissimilarity[begin:end] = merged(parts, lists.ids.shape[1])
-                begin = end
-
-        return lists_of(self.row, self.k, self.n_things, self.self_ids, self.within, fill)
+    return list(chain(*tasks)), partial(lists_of, queries.row, k, others.n, self_ids, within, fill)
 
 
-def search(queries: Path, span: list[int], things: Path, scaled: bool, how: dict[str, Any]) -> Arrays:
+def search(queries: Path, things: Path, scaled: bool, how: dict[str, Any]) -> Arrays:
     """Return the lists of some queries in a shard of things; the arguments are the folders of parts.
 
     The processes of a pool search on the CPU, since each would put its shard on the one GPU.
     """
-    matrix = _matrix(Part(queries).arrays())[slice(*span)]
+    matrix = _matrix(Part(queries).arrays())
     rows = np.arange(matrix.shape[0], dtype=np.int32)
     vectors = Vectors(matrix, rows, rows, len(rows))
     on: dict[str, Any] = {"scanner": best_scanner()} if parent_process() is None else {}

@@ -29,7 +29,7 @@ from arbo.files import PathLike, discard, real
 from arbo.retrieval.groups import Search, search_all
 from arbo.scale.executors import completed, executor
 from arbo.scale.parts import MANIFEST as PART, Arrays, Part, Task
-from arbo.scale.search import Grid, shard_index
+from arbo.scale.search import in_shards, shard_index
 
 if TYPE_CHECKING:  # workers do without it
     from arbo.linker import Linker
@@ -60,75 +60,67 @@ class Work:
     def embed_all(
         self, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
     ) -> Iterator[tuple[int, Floats]]:
-        """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first."""
+        """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first.
+
+        Texts become tokens when the call of their task is asked for. Tasks use the device of the pool, or else that of
+        the tower; vectors depend on its kind, and not on its number.
+        """
         if not slices:
             return
         pool: Any = self.pool
+        tower = texts.tower
         if hasattr(pool, "for_texts"):  # a cluster
-            weights = sum(weight.numel() for module in texts.tower.modules for weight in module.parameters())
+            weights = sum(weight.numel() for module in tower.modules for weight in module.parameters())
             pool = pool.for_texts(4 * weights + 1_000_000_000)  # torch and the batches need memory too
-        made = _embedding_tasks(self.folder, texts, slices, pooling, pool)
-        self._finish(f"embedding {what}", made[::-1], progress, pool)
-        for place, task in enumerate(made):
-            yield place, task.part.arrays()["vectors"]
+        device = getattr(pool, "device", str(tower.model.device))
+        precision = str(tower.model.dtype).removeprefix("torch.")
+        source: Any = tower
+        if pool is not None:
+            stored = Part.of(self.folder, "tower", weights=tower.fingerprint, precision=precision)
+            stored.written(tower.save)
+            source = stored.folder, device, precision
+        same = {"model": texts.identity(pooling), "device": device.partition(":")[0]}
+        hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
+        parts = [Part.of(self.folder, "embedding", **same, texts=digest) for digest in hashes]
+
+        def call(chosen: Ids) -> tuple[Any, ...]:
+            packed: Any = partial(array, "i")  # four bytes a token, as many tasks may wait
+            rows = [row._replace(ids=packed(row.ids)) for row in texts.spell(chosen)]
+            return embed, source, rows, pooling
+
+        tasks = [(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
+        self._finish(f"embedding {what}", tasks[::-1], progress, pool)
+        for place, part in enumerate(parts):
+            yield place, part.arrays()["vectors"]
 
     def search_all(
         self, searches: Iterable[Search], k: int, *, metric: Metric, within: Limit = None, progress: Progress
     ) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.groups.search_all` does, in shards."""
         how: Any = {"metric": metric, "within": within}
-        grids: list[Grid | Search] = []
-        for one in searches:
-            divided = k > 0 and np.array_equal(one.queries.owner, np.arange(one.queries.n))  # others are refused
-            grids.append(Grid.of(self.folder, one, k, size=self.shard_size, **how) if divided else one)
-        tasks = [task for grid in grids if isinstance(grid, Grid) for row in grid.tasks for task in row]
-        what = "mentions" if any(isinstance(grid, Grid) and grid.self_ids is not None for grid in grids) else "entities"
+        searches = [*searches]
+        if not k or any(not np.array_equal(one.queries.owner, np.arange(one.queries.n)) for one in searches):
+            yield from search_all(searches, k, progress=progress, **how)  # refuses several vectors of a query
+            return
+        planned = [in_shards(self.folder, one, k, size=self.shard_size, **how) for one in searches]
+        tasks = [task for some, _ in planned for task in some]
+        what = "mentions" if any(one.self_ids is not None for one in searches) else "entities"
         self._finish(f"nearest {what}", tasks, progress, self.pool)
         shard_index.cache_clear()
-        for grid in grids:
-            if isinstance(grid, Grid):
-                yield grid.merged()
-            else:
-                yield from search_all([grid], k, progress=progress, **how)
+        for _, merged in planned:
+            yield merged()
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor | None) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
         if not tasks:
             return
-        by_folder = {task.part.folder: task for task in tasks}
-        todo = [task for task in by_folder.values() if not task.part.is_finished()]
-        if taken := len(by_folder) - len(todo):
-            self.tell(f"{stage}: {taken:,} of {len(by_folder):,} parts are finished already")
-        calls = ((task.part.make, *task.call()) for task in todo)
+        calls_of = dict(tasks)
+        todo = [part for part in calls_of if not part.is_finished()]
+        if taken := len(calls_of) - len(todo):
+            self.tell(f"{stage}: {taken:,} of {len(calls_of):,} parts are finished already")
+        calls = ((part.make, *calls_of[part]()) for part in todo)
         for _ in progress(completed(pool, calls), len(todo)):
             pass
-
-
-def _embedding_tasks(
-    work: Path, texts: Texts, slices: Sequence[Ids], pooling: Pooling, pool: Executor | None
-) -> list[Task]:
-    """Plan the embedding of slices; write the tower for the processes of a pool.
-
-    Texts become tokens when the call of their task is asked for. Tasks use the device of the pool, or else that of the
-    tower; vectors depend on its kind, and not on its number.
-    """
-    tower, model = texts.tower, texts.identity(pooling)
-    place = getattr(pool, "device", str(tower.model.device))
-    kind = place.partition(":")[0]
-    precision = str(tower.model.dtype).removeprefix("torch.")
-    stored = Part.of(work, "tower", weights=tower.fingerprint, precision=precision)
-    if pool is not None:
-        stored.written(tower.save)
-    hashes = [hashlib.sha256(texts.keys[chosen].tobytes()).hexdigest() for chosen in slices]
-    parts = [Part.of(work, "embedding", model=model, device=kind, texts=digest) for digest in hashes]
-    source: Any = (stored.folder, place, precision) if pool is not None else tower
-
-    def call(chosen: Ids) -> tuple[Any, ...]:
-        packed: Any = partial(array, "i")  # four bytes a token, as many tasks may wait
-        rows = [row._replace(ids=packed(row.ids)) for row in texts.spell(chosen)]
-        return embed, source, rows, pooling
-
-    return [Task(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
 
 
 def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> Arrays:
