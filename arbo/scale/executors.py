@@ -87,7 +87,8 @@ def _begin(reader: Connection) -> None:
     """Prepare a worker: one thread, no interruption by itself, and an end as soon as the driver ends."""
     be_worker()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(reader,), daemon=True).start()
+    # Polling ends as soon as the other end is closed.
+    threading.Thread(target=lambda: reader.poll(None) and os._exit(1), daemon=True).start()
 
 
 @cache
@@ -97,11 +98,6 @@ def be_worker() -> None:
     os.environ |= dict.fromkeys(_LIBRARIES, "1")  # read when the libraries are loaded
     threadpool_limits(1)  # of those that the user's script has loaded
     os.cpu_count = lambda: 1  # as PYTHON_CPU_COUNT does from Python 3.13 on
-
-
-def _end_with(reader: Connection) -> None:
-    reader.poll(None)  # until the other end is closed
-    os._exit(1)
 
 
 class Cluster(Executor):
