@@ -37,14 +37,13 @@ Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training
 Nodes are indexed as in `Snapshot`; if there are fewer negatives than requested, the remaining entries are -1.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.engine import Bools, Floats, Ids, Vectors, nearest, pair_dissimilarity, pairs_of, silent, spanning_tree
-from arbo.retrieval.groups import Group, best_scanner, nearest_within
+from arbo.engine import Floats, Ids, pair_dissimilarity, pairs_of, silent, spanning_tree
+from arbo.retrieval.groups import Group, GroupedEntities, nearest_within, rows_by
 from arbo.training.config import PositiveStrategy, TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
 
@@ -104,15 +103,8 @@ def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, 
 
     The search covers the mention's domain. The first ``n_entities`` columns are entities, each as its nearest text.
     """
-    entity = np.full((len(mentions), n_entities), -1)
-    mention = np.full((len(mentions), n_mentions), -1)
-    domain = rivals.domain[mentions]
-    for part in np.unique(domain):
-        rows = np.flatnonzero(domain == part)
-        queries, inside = mentions[rows], np.flatnonzero(rivals.entity_domain == part)
-        entity[rows] = _nearest_allowed(snapshot, queries, snapshot.entities, inside, n_entities, rivals.is_wrong)
-        inside = np.flatnonzero(rivals.domain == part)
-        mention[rows] = _nearest_allowed(snapshot, queries, snapshot.mentions, inside, n_mentions, rivals.are_apart)
+    entity = _nearest_wrong(snapshot, rivals, mentions, n_entities, of_kb=True)
+    mention = _nearest_wrong(snapshot, rivals, mentions, n_mentions, of_kb=False)
     row, place = np.nonzero(entity >= 0)
     entity[row, place] = nearest_text(snapshot, mentions[row], entity[row, place])[0]
     mention[mention >= 0] += snapshot.n_texts
@@ -164,23 +156,24 @@ def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
     return np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
 
 
-def _nearest_allowed(
-    snapshot: Snapshot, mentions: Ids, embeddings: Vectors, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
-) -> Ids:
-    """Find the nearest allowed nodes, widening the search until there are enough; (mentions, n), padded with -1."""
+def _nearest_wrong(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, *, of_kb: bool) -> Ids:
+    """Find wrong entities or mentions, widening the search until there are enough; (mentions, n), padded with -1."""
+    vectors, domain = (snapshot.entities, rivals.entity_domain) if of_kb else (snapshot.mentions, rivals.domain)
+    things = GroupedEntities(vectors, rows_by(domain.tolist()))
+    is_wrong = rivals.is_wrong if of_kb else rivals.are_apart
     nodes = np.full((len(mentions), n), -1)
-    corpus = embeddings.taken(things)
-    todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8
+    todo, width = np.arange(len(mentions) if n else 0), n + 8
     while len(todo):
-        width = min(width, len(things))
         asking = mentions[todo]
+        by_domain = rows_by(rivals.domain[asking].tolist())
+        groups = [Group(rows, things.rows[key], key) for key, rows in by_domain.items() if key in things.rows]
         queries = snapshot.mentions.taken(asking)
-        ids = nearest(queries, corpus, width, metric=snapshot.metric, scanner=best_scanner()).ids
-        ids, fits = things[ids], ids >= 0
-        fits[fits] = allowed(np.repeat(asking, width)[fits.ravel()], ids[fits])
+        ids = nearest_within(groups, queries, things, width, metric=snapshot.metric, progress=silent).ids
+        fits = ids >= 0
+        fits[fits] = is_wrong(np.repeat(asking, width)[fits.ravel()], ids[fits])
         order = np.argsort(~fits, axis=1, kind="stable")[:, :n]
-        nodes[todo, : order.shape[1]] = np.take_along_axis(np.where(fits, ids, -1), order, axis=1)
-        todo = todo[(fits.sum(axis=1) < n) & (width < len(things))]
+        nodes[todo] = np.take_along_axis(np.where(fits, ids, -1), order, axis=1)
+        todo = todo[(fits.sum(axis=1) < n) & (ids[:, -1] >= 0)]
         width *= 4
     return nodes
 
@@ -235,9 +228,8 @@ def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Fl
 
 
 def _clusters(gold: Ids) -> list[Ids]:
-    order = np.argsort(gold, kind="stable")
-    order = order[np.searchsorted(gold[order], 0) :]
-    return np.split(order, np.flatnonzero(np.diff(gold[order])) + 1) if len(order) else []
+    rows = rows_by(gold.tolist())
+    return [rows[cluster] for cluster in np.unique(gold[gold >= 0]).tolist()]
 
 
 def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
