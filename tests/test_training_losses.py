@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from arbo.training.config import TrainingConfig  # noqa: E402
-from arbo.training.losses import LOSSES, focal_loss, loss_of, nt_xent, proxy_loss  # noqa: E402
+from arbo.training.losses import LOSSES, Pairs, focal_loss, mention_losses, nt_xent, proxy_loss  # noqa: E402
 
 SOFTMAX = ["arborescence", "cross-entropy"]
 
@@ -52,6 +52,14 @@ def assert_as_reference(loss, name, scores, exists, **settings):
     torch.testing.assert_close(ours[1].double(), theirs[1], rtol=1e-4, atol=1e-5)
 
 
+def configured(metric, **settings):
+    """Return the loss of a configuration as a function of similarities."""
+    config = TrainingConfig(**settings)
+    return lambda scores, exists: mention_losses(
+        Pairs(torch.ones(len(scores), 1), scores[..., None], exists), config, metric
+    )
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("scale", [0.01, 1, 10, 100])
 def test_values_and_gradients(name, scale):
@@ -66,7 +74,7 @@ def test_values_and_gradients(name, scale):
 @pytest.mark.parametrize(("alpha", "margin"), [(32, 0.0), (32, 0.1), (100, 0.05), (2, 0.5)])
 def test_the_proxy_loss_has_its_own_scale_and_margin(alpha, margin):
     """Equations 3 and 4 of the proxy paper, over cosines."""
-    loss = loss_of(TrainingConfig(loss="proxy", alpha=alpha, margin=margin, scale=7.0), "cosine")
+    loss = configured("cosine", loss="proxy", alpha=alpha, margin=margin, scale=7.0)
     scores, exists = drawn(1)
     assert_as_reference(loss, "proxy", scores.tanh(), exists, alpha=alpha, margin=margin)
 
@@ -75,7 +83,7 @@ def test_the_proxy_loss_has_its_own_scale_and_margin(alpha, margin):
 def test_similarities_are_scaled(name):
     scores, exists = drawn(1)
     for settings, metric, scale in (({}, "cosine", 20), ({}, "dot", 1), ({"scale": 0.3}, "cosine", 0.3)):
-        loss = loss_of(TrainingConfig(loss=name, **settings), metric)
+        loss = configured(metric, loss=name, **settings)
         assert torch.equal(loss(scores, exists), LOSSES[name](scale * scores, exists))
 
 

@@ -31,7 +31,7 @@ from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.data import TrainingSet
-from arbo.training.losses import LOSSES, comparable, loss_of
+from arbo.training.losses import LOSSES, Pairs, comparable, mention_losses
 from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,8 @@ def dual_loss(it: Any, batch: Any) -> Any:
     for mention, nodes, exists in zip(batch.mention, batch.node, batch.exists, strict=True):
         anchor = vector(batch.texts[mention])
         scores = torch.stack([anchor @ vector(batch.texts[node]) for node in nodes[exists]])[None]
-        total = total + loss_of(it.config, metric)(scores, torch.ones_like(scores, dtype=torch.bool))[0]
+        pairs = Pairs(torch.ones(1, 1), scores[..., None], torch.ones_like(scores, dtype=torch.bool))
+        total = total + mention_losses(pairs, it.config, metric)[0]
     total.backward()
     return float(total.detach())
 

@@ -8,7 +8,6 @@ dual-encoders by name; `mention_losses` computes them from vectors, after the ch
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -104,14 +103,6 @@ def comparable(vectors: Tensor, metric: Metric) -> Tensor:
     return normalize(vectors, dim=-1) if metric == "cosine" else vectors
 
 
-def loss_of(config: TrainingConfig, metric: Metric) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the loss of a configuration; it takes unscaled similarities."""
-    loss, scale = LOSSES[config.loss], config.scale_of(metric)
-    if config.loss == "proxy":
-        return partial(loss, alpha=scale, margin=config.margin)
-    return lambda scores, exists: loss(scale * scores, exists)
-
-
 def _finite(scores: Tensor, exists: Tensor) -> Tensor:
     """Convert scores to float32, and mask the scores of nodes that do not exist."""
     return scores.float().masked_fill(~exists, -torch.inf)
@@ -156,11 +147,14 @@ def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
 
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
     """Return the loss of each mention, after mixup of the negatives if configured; (mentions,)."""
+    scale = config.scale_of(metric)
     if config.mixup is not None:
-        share = config.mixup * positive_share(config.scale_of(metric) * pairs.scores, pairs.exists)
+        share = config.mixup * positive_share(scale * pairs.scores, pairs.exists)
         mixed = mixed_up(pairs.node, share, gradient=config.mixup_gradient)
         pairs = pairs._replace(node=comparable(mixed, metric))
-    return loss_of(config, metric)(pairs.scores, pairs.exists)
+    if config.loss == "proxy":
+        return proxy_loss(pairs.scores, pairs.exists, scale, config.margin)
+    return LOSSES[config.loss](scale * pairs.scores, pairs.exists)
 
 
 def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[Tensor, Tensor]:
