@@ -11,7 +11,6 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from importlib.resources import files
 
@@ -39,9 +38,7 @@ def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True, b
 
 def page(payload: Payload) -> str:
     """Return the HTML of a page in one file."""
-    with ThreadPoolExecutor() as threads:
-        written = [threads.submit(_block, *block) for block in _blocks(payload)]
-    data = "\n".join(block.result() for block in written)
+    data = "\n".join(_block(*block) for block in _blocks(payload))
     return shell(["file"], ["page"], title=payload.name, data=data)[0]
 
 
@@ -63,7 +60,7 @@ def shell(
 
 
 def _blocks(payload: Payload) -> Iterator[tuple[str, bytes]]:
-    """Yield the blocks of a page, the largest first."""
+    """Yield the blocks of a page."""
     if payload.has_texts:
         texts = Columns()
         texts.strings("text", payload.run.document_table["text"])
