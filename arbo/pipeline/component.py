@@ -22,6 +22,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch, raise_error
 
+import arbo
 from arbo.data import Corpus, Document, KnowledgeBase
 from arbo.data.spacy_docs import NIL, document_of_doc, spans_of
 from arbo.encoders.by_name import encoder_of
@@ -129,11 +130,7 @@ class SpacyLinker:
         parts = content["parts"]
         config = LinkerConfig.from_dict(content["config"], file=str(folder / _MANIFEST))
         encoder: Any = folder / "encoder" if "encoder" in parts else NgramEncoder()
-        reranker = None
-        if "reranker" in parts:
-            from arbo.encoders.cross import CrossEncoder
-
-            reranker = CrossEncoder.from_pretrained(folder / "reranker")
+        reranker = arbo.CrossEncoder.from_pretrained(folder / "reranker") if "reranker" in parts else None
         edges: Any = folder / "edges" if "edges" in parts else None
         kb = KnowledgeBase.from_index(folder / "index")
         self.linker = Linker(kb, encoder, config, reranker=reranker, edges=edges)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+import arbo
 from arbo import formats
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import NEAR, Choice, Review
@@ -189,16 +190,12 @@ class SavedRun:
         made = self.result.manifest["encoder"]
         encoder = encoder_like(made, cache=cache, file=self.folder)
         config = LinkerConfig.from_dict(self.result.manifest["config"], file=str(self.folder))
-        models: dict[str, Any] = {"edges": edges}
         reranker = made.get("reranker", {})
         if "function" in reranker:
             wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"
             raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
-        if "model" in reranker:
-            from arbo.encoders.cross import CrossEncoder
-
-            models["reranker"] = CrossEncoder.from_pretrained(reranker["model"])
-        return Linker(kb, encoder, config, announce=announce, **models)
+        cross = arbo.CrossEncoder.from_pretrained(reranker["model"]) if "model" in reranker else None
+        return Linker(kb, encoder, config, announce=announce, edges=edges, reranker=cross)
 
     def check_out(self, out: Path) -> None:
         """Raise UsageError unless a run can be written to ``out`` without a change to this one."""
