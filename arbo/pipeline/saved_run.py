@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -268,26 +267,21 @@ def review_of(run: Result, file: Path, author: str | None = None, kb: KnowledgeB
 
 def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
     """Return a search in a knowledge base; without one, in the entities of the run."""
-
-    @cache
-    def linker() -> Linker:
-        if kb is not None:
-            return Linker(kb)
-        rows = run.entity_table.to_pylist()
-        return Linker(KnowledgeBase([Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows]))
+    rows = run.entity_table.to_pylist() if kb is None else ()
+    named_by_run = (Entity(row["entity_id"], row["name"], tuple(row["aliases"])) for row in rows)
+    known = KnowledgeBase(named_by_run) if kb is None else kb
+    linker = Linker(known)
 
     def search(words: str, link: Link) -> list[Choice]:
-        known = linker()
-        assert known.kb is not None
         row = run.row_of[link.mention.id]
         domain = None if kb is None else run.mention_table["domain"][row].as_py()  # a run's entities have none
-        if named := _with_id(known.kb, words, None if kb is None else domain):
+        if named := _with_id(known, words, domain):
             return [Choice.of(one.id, one.name, 1.0, kb) for one in named]
         query = {"id": "search", "text": words, "domain": domain, "mentions": [{"spans": [[0, len(words)]]}]}
-        nearest = known.candidates([query], k=_SHOWN)
+        nearest = linker.candidates([query], k=_SHOWN)
         both = list(zip(nearest.entities[0].tolist(), nearest.scores[0].tolist(), strict=True))
         least = max(_LEAST, max((score for _, score in both), default=0.0) * NEAR)
-        near = ((known.kb.entities[row], score) for row, score in both if score >= least)
+        near = ((known.entities[row], score) for row, score in both if score >= least)
         return [Choice.of(one.id, one.name, score, kb) for one, score in near]
 
     return search
