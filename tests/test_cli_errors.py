@@ -181,7 +181,7 @@ def test_errors_of_runs(run: Run, folder: Path, tmp_path: Path, monkeypatch: pyt
         ("add run --anew --kb kb.jsonl --out two", "has no knowledge base; leave --kb"),
         ("diff run", "give two runs: run was not made of another run"),
         ("explain run nobody", "'nobody'"),
-        ("evaluate run --save table.html", "must end in one of .csv"),
+        ("evaluate run --save table.html", "table.html: the file's ending must be .csv or .json or"),
         ("evaluate run --save run/manifest.json", "would change the input"),
         ("evaluate run --gold docs --train docs", "--train and --gold exclude each other"),
         ("kb edit kb.jsonl --add-discovered run --out x.csv", "the file's ending must be"),

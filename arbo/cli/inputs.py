@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,14 +165,14 @@ _BEGINS = {
 """How the files of each kind begin that arbo writes; of Parquet, the columns count."""
 
 
-def check_output(out: Path, kind: str, endings: Sequence[str], *inputs: Path | None) -> None:
+def check_output(out: Path, kind: str, endings: Collection[str], *inputs: Path | None) -> None:
     """Create the folder of an output file of a kind of `_BEGINS`.
 
     Raise UsageError if the file has another ending than ``endings``, cannot be written, is an input, or has content
     that does not begin as arbo's files of this kind do.
     """
     if not out.name.lower().endswith(tuple(endings)):
-        raise UsageError(f"--out {out}: the file's ending must be {' or '.join(endings)}")
+        raise UsageError(f"{out}: the file's ending must be {' or '.join(endings)}")
     check_no_input(out, *inputs)
     check_writable(out)
     if out.is_dir():

@@ -210,17 +210,11 @@ def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _answer(report: Report, scores: Mapping[str, Any], text: object, save: Sequence[Path] | None, **more: str) -> None:
-    """Print the scores of one system, or of several under the key ``systems``, and write the report to files.
-
-    Raise UsageError if a file cannot be written.
-    """
+    """Print the scores of one system, or of several under the key ``systems``, and write the report to files."""
     by_name = {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
     console.answer({**more, **by_name, "report": report.as_dict()}, text)
     for file in save or ():
-        try:
-            report.save(file)
-        except ValueError as error:
-            raise UsageError(f"cannot write {file}: {error}") from None
+        report.save(file)
 
 
 _GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
@@ -245,7 +239,7 @@ def evaluate(
     Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
     differ significantly from those of the first run.
     """
-    from arbo.engine import Report, Resampling
+    from arbo.engine import Report, Resampling, report
     from arbo.results.evaluation import evaluate_together
 
     if gold and train:
@@ -256,7 +250,7 @@ def evaluate(
         raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
     names = _name_systems(runs)
     for file in save or ():
-        check_output(file, "report", ("",), *names.values(), train, gold)
+        check_output(file, "report", report.FORMATS, *names.values(), train, gold)
     results = {name: arbo.Result.load(run) for name, run in names.items()}
     for name, result in results.items():
         for warning in result.warnings:
@@ -268,9 +262,9 @@ def evaluate(
     else:
         parts = {"per_document": scoring.per_document, "singletons": not scoring.remove_singletons}
         evaluations = evaluate_together(results, train=documents, **parts)
-    report = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
-    text = next((one for one in evaluations.values() if not one.lines), report)
-    _answer(report, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
+    table = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
+    text = next((one for one in evaluations.values() if not one.lines), table)
+    _answer(table, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
 
 
 def _found_scores(
@@ -313,11 +307,12 @@ def score(
     The documents of KEY are scored. One that is missing from the response counts as an empty response; others are
     ignored, as is all but the first of repeated mentions. Notes on stderr report such cases.
     """
+    from arbo.engine import report
     from arbo.results.coreference_files import score_files
 
     names = _name_systems(responses)
     for file in save or ():
-        check_output(file, "report", ("",), key, *names.values())
+        check_output(file, "report", report.FORMATS, key, *names.values())
     scoring = how.of(SCORING, ScoringConfig())
     scores = score_files(
         key,
