@@ -15,13 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from arbo.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 PathLike = str | os.PathLike[str]
 READING_HEADERS = threading.Lock()
@@ -73,7 +70,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, Any]) -> None:
             np.save(wrapped, array, allow_pickle=False)
 
 
-def map_array(file: Path) -> "npt.NDArray[Any]":
+def map_array(file: Path) -> Any:
     """Map the array of a `.npy` into memory; what is written to it is not written to the file.
 
     Raise OSError or ValueError if it cannot be read.
