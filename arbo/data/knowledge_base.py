@@ -211,9 +211,9 @@ class KnowledgeBase:
 
     def generic_names(self) -> list[str]:
         """Return single-word names, such as "disease", that head the names of many entities; see `arbo.kb.names`."""
-        from arbo.kb.names import generic_names
+        from arbo.kb.names import generic_names, spellings
 
-        return [name for generic in generic_names(self) for name in generic.values]
+        return [name for generic in generic_names(self, spellings(self)) for name in generic.values]
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""
@@ -285,8 +285,7 @@ class KnowledgeBase:
 
 def _ids_in(id_: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) -> Iterator[str]:
     for xref in xrefs:
-        prefix, colon, concept = xref.partition(":")
-        spellings = forms.get(prefix.casefold())
-        if colon and concept.strip() and spellings:
+        prefix, _, concept = xref.partition(":")
+        if concept.strip() and (spellings := forms.get(prefix.casefold())):
             every = (concept, xref, *(f"{spelling}:{concept}" for spelling in spellings))
             yield from (form for form in every if form != id_)

@@ -78,9 +78,8 @@ def example_of(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Example:
     return Example(tuple(dict.fromkeys(values)), tuple(kb.table["id"][row].as_py() for row in dict.fromkeys(rows)))
 
 
-def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Example]:
+def generic_names(kb: KnowledgeBase, names: Spellings) -> Iterator[Example]:
     """Yield the generic names (see `arbo.kb.names`) in all their spellings, with the entities that have them."""
-    names = spellings(kb) if names is None else names
     headed: defaultdict[str, set[int]] = defaultdict(set)
     for form, written in names.items():
         for name, row in written if " " in form else ():
