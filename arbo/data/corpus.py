@@ -81,8 +81,7 @@ class Corpus(Sequence[Document]):
     @property
     def types(self) -> Sequence[str | None]:
         """The type of each mention, None without one."""
-        types: list[str | None] = self.tables.mentions["type"].to_pylist()
-        return types
+        return list(self.tables.mentions["type"].to_pylist())
 
     @classmethod
     def of(cls, documents: Iterable[Any], name: str | None = None) -> Corpus:
@@ -228,8 +227,7 @@ class Inputs(OnDemand[MentionInput]):
     @cached_property
     def names(self) -> Sequence[str]:
         """The names of the mentions."""
-        names: list[str] = names_in(self.corpus.tables.mentions).take(numbers(self.rows)).to_pylist()
-        return names
+        return list(names_in(self.corpus.tables.mentions).take(numbers(self.rows)).to_pylist())
 
     @cached_property
     def is_blank(self) -> npt.NDArray[np.bool_]:
@@ -257,8 +255,7 @@ class Inputs(OnDemand[MentionInput]):
 
     def column(self, name: str) -> list[Any]:
         """Return a column of the table of mentions, see `arbo.data.tables`."""
-        values: list[Any] = self.corpus.tables.mentions[name].take(numbers(self.rows)).to_pylist()
-        return values
+        return list(self.corpus.tables.mentions[name].take(numbers(self.rows)).to_pylist())
 
     def taken(self, places: Ids) -> Inputs:
         """Return the mentions in these places."""

@@ -216,9 +216,8 @@ def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
     at[[*expansions]] = np.arange(len(expansions))
     made = strings([*expansions.values()]).take(numbers(at, missing=at < 0))
     if "expansion" in mentions.column_names:
-        place = mentions.column_names.index("expansion")
-        column = pc.coalesce(made, mentions["expansion"])
-        return replace(tables, mentions=mentions.set_column(place, "expansion", column))
+        made = pc.coalesce(made, mentions["expansion"])
+        mentions = mentions.drop_columns(["expansion"])
     return replace(tables, mentions=mentions.add_column(4, "expansion", made))
 
 
