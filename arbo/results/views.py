@@ -24,7 +24,7 @@ _EXAMPLES, _LOOKED_AT = 3, 50
 
 
 def wrong_kinds(run: Run) -> dict[int, str]:
-    """Return why each mention with a wrong decision is wrong, by its row; mentions of one reason follow one another.
+    """Return why each mention with a wrong decision is wrong, by its row.
 
     Only annotated mentions count, and any of their gold entities is right. Raise UsageError if none can be wrong.
     """
@@ -39,8 +39,7 @@ def wrong_kinds(run: Run) -> dict[int, str]:
     rows = np.flatnonzero(~right & pc.is_valid(mentions["gold"]).to_numpy()).tolist()
     several = run.several
     wrong = (row for row in rows if {*several.get(entity[row].as_py(), ())}.isdisjoint(gold[row].as_py()))
-    kinds = {row: _why_wrong(run, run.links[row], gold[row].as_py()) for row in wrong}
-    return dict(sorted(kinds.items(), key=lambda one: (WRONG.index(one[1]), one[0])))
+    return {row: _why_wrong(run, run.links[row], gold[row].as_py()) for row in wrong}
 
 
 def _why_wrong(run: Run, link: Link, gold: list[str]) -> str:
