@@ -101,17 +101,12 @@ class Diff:
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
         """Make a table of the first ``limit`` changed mentions (default: all): entity or NIL cluster, in both runs."""
-        rows = self.mentions[:limit]
-        return pa.table(
-            {
-                **{name: [getattr(row, name) for row in rows] for name in ("change", "mention", "document", "text")},
-                "before": pa.array([row.entity_before or row.cluster_before for row in rows], pa.string()),
-                "after": pa.array([row.entity_after or row.cluster_after for row in rows], pa.string()),
-                "gold": pa.array([row.gold for row in rows], pa.list_(pa.string())),
-                **({"cause": pa.array([row.cause for row in rows], pa.string())} if self.knowledge_base else {}),
-                "sentence": pa.array([row.sentence for row in rows], pa.string()),
-            }
-        )
+        rows, cause = self.mentions[:limit], ("cause",) if self.knowledge_base else ()
+        columns = {name: [getattr(row, name) for row in rows] for name in ("change", "mention", "document", "text")}
+        columns["before"] = [row.entity_before or row.cluster_before for row in rows]
+        columns["after"] = [row.entity_after or row.cluster_after for row in rows]
+        columns |= {name: [getattr(row, name) for row in rows] for name in ("gold", *cause, "sentence")}
+        return pa.table(columns)
 
     @property
     def ranked(self) -> list[ClusterChange]:
