@@ -23,7 +23,7 @@ from rerankers import Oracle
 import arbo
 from arbo.explore.cuts import cuts_of, trees
 from arbo.explore.payload import Columns, Payload
-from arbo.explore.report import page, report
+from arbo.explore.report import report
 from clustering.methods import METHODS
 
 
@@ -199,8 +199,10 @@ def test_discovery_alone_has_a_page() -> None:
     assert unpacked(payload.tables)[1]["entity"] == []
 
 
-def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result) -> None:
-    html = page(Payload(result, "<b>& run"))
+def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result, tmp_path: Path) -> None:
+    one, other = (tmp_path / f"{name}.html" for name in ("one", "other"))
+    assert {report(result, file, name="<b>& run") for file in (one, other)} == {one.stat().st_size}
+    html = one.read_text("utf-8")
     policy = unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1])
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     none = dict.fromkeys(("default-src", "connect-src", "base-uri", "form-action"), "'none'")
@@ -219,11 +221,12 @@ def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result) -> Non
     assert "innerHTML" not in html
     assert not re.search(r"^(import|export) ", html, re.MULTILINE)
     assert unpacked(gzip.decompress(b64decode(blocks["texts"])))[1]["text"] == result.document_table["text"].to_pylist()
-    assert html == page(Payload(result, "<b>& run"))
+    assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result) -> None:
-    html = page(Payload(result, "run", texts=False))
+def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result, tmp_path: Path) -> None:
+    report(result, tmp_path / "run.html", texts=False)
+    html = (tmp_path / "run.html").read_text("utf-8")
     found = re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html)
     blocks = {name: gzip.decompress(b64decode(block)) for name, block in found}
     assert blocks.keys() == {"overview", "tables", "cuts"}

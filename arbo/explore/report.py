@@ -31,15 +31,11 @@ def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True, b
     It shows what changed since the run ``before``. Equal runs give equal files. Raise UsageError if the file cannot be
     written.
     """
-    content = page(Payload(run, name, texts=texts, before=before)).encode("utf-8")
+    blocks = _blocks(Payload(run, name, texts=texts, before=before))
+    html, _ = shell(["file"], ["page"], title=name, data="\n".join(_block(*block) for block in blocks))
+    content = html.encode("utf-8")
     write_whole(path, lambda partial: partial.write_bytes(content))
     return len(content)
-
-
-def page(payload: Payload) -> str:
-    """Return the HTML of a page in one file."""
-    data = "\n".join(_block(*block) for block in _blocks(payload))
-    return shell(["file"], ["page"], title=payload.name, data=data)[0]
 
 
 def shell(
