@@ -368,7 +368,7 @@ class Linker:
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
         manifest = {**result.manifest, "gap": gap, "warnings": warnings, "seconds": seconds}
-        return replace(result, manifest=manifest, arrays=arrays)
+        return replace(result, manifest=manifest, arrays=partial(dict, arrays))
 
     def _grown(
         self,

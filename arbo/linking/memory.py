@@ -51,19 +51,6 @@ _MOST_UNSEEN = 0.25
 """A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""
 
 
-class _KeptArrays:
-    """Collects arrays when it is called, so that a result that nobody saves needs none; it is pickled as the arrays."""
-
-    def __init__(self, collect: Callable[[], Arrays]) -> None:
-        self._collect = cache(collect)
-
-    def __call__(self) -> dict[str, npt.NDArray[Any]]:
-        return dict(self._collect())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial, (dict, self())
-
-
 def kept_arrays(
     mentions: Mentions,
     nearest: Retrieval,
@@ -71,38 +58,29 @@ def kept_arrays(
     kb: KnowledgeBase | None,
     others: Arrays,
     reranker: ScoreMemory | None,
-) -> Callable[[], dict[str, npt.NDArray[Any]]]:
-    """Return a function that collects the arrays that a run keeps; only its graph if vectors or encoder cannot be kept.
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays that a run keeps; only those of its graph if vectors or encoder cannot be kept.
 
     ``encoder`` is that before it was fitted; ``others`` are those of `Edited.arrays` and `graph_arrays`.
     """
+    arrays = {
+        "mentions": nearest.mentions.ids,
+        "mention_dissimilarity": nearest.mentions.dissimilarity,
+        "entities": nearest.entities.ids,
+        "entity_dissimilarity": nearest.entities.dissimilarity,
+        **({} if kb is None else {f"kb.{name}": hashes for name, hashes in kb.keys._asdict().items()}),
+        **others,
+        **({} if reranker is None else reranker.arrays()),
+    }
     fitted = mentions.encoder
-    counts = fitted.frequencies if isinstance(fitted, NgramEncoder) else None
-    vectors = mentions.encode() if counts is None else None
-    dense = vectors if vectors is not None and fitted is encoder and not issparse(vectors.matrix) else None
-    grows = counts is not None or dense is not None
-    lists, candidates = nearest.mentions, nearest.entities
-
-    def collect() -> Arrays:
-        arrays = {
-            "mentions": lists.ids,
-            "mention_dissimilarity": lists.dissimilarity,
-            "entities": candidates.ids,
-            "entity_dissimilarity": candidates.dissimilarity,
-            **({} if kb is None else {f"kb.{name}": hashes for name, hashes in kb.keys._asdict().items()}),
-            **others,
-            **({} if reranker is None else reranker.arrays()),
-        }
-        if not grows:
-            return only_graph(arrays)
-        if counts is not None:
-            return arrays | {f"{_FROZEN}{name}": array for name, array in counts.arrays().items()}
-        assert dense is not None
-        used, row = np.unique(dense.row, return_inverse=True)  # without the vectors of removed mentions
-        matrix = dense.matrix if len(used) == len(dense.matrix) else dense.matrix[used]
-        return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
-
-    return _KeptArrays(collect)
+    if isinstance(fitted, NgramEncoder) and fitted.frequencies is not None:
+        return arrays | {f"{_FROZEN}{name}": array for name, array in fitted.frequencies.arrays().items()}
+    vectors = mentions.encode()
+    if fitted is not encoder or issparse(vectors.matrix):
+        return only_graph(arrays)
+    used, row = np.unique(vectors.row, return_inverse=True)  # without the vectors of removed mentions
+    matrix = vectors.matrix if len(used) == len(vectors.matrix) else vectors.matrix[used]
+    return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
