@@ -53,15 +53,12 @@ class RunEntities(NamedTuple):
         columns = dict(zip(names, base.taken(names, used), strict=True))
         if several:
             place[len(base) : -1] = len(used) + np.arange(len(several))
-            ids, each = ([columns[name].take(numbers(place[list(rows)])) for rows in several] for name in names[:2])
-            more: dict[str, list[Any]] = {"aliases": [[]] * len(several)}
-            more |= {
-                name: ["|".join(part.to_pylist()) for part in parts] for name, parts in (("id", ids), ("name", each))
-            }
+            parts = [base.taken(names[:2], np.array(rows)) for rows in several]
+            ids, each = ([part.to_pylist() for part in column] for column in zip(*parts, strict=True))
+            more: dict[str, list[Any]] = {"id": [*map("|".join, ids)], "name": [*map("|".join, each)]}
+            more["aliases"] = [[]] * len(several)
             columns = {name: pa.concat_arrays([old, pa.array(more[name], old.type)]) for name, old in columns.items()}
-            columns["several"] = pa.array(
-                [None] * len(used) + [part.to_pylist() for part in ids], pa.list_(pa.string())
-            )
+            columns["several"] = pa.array([*[None] * len(used), *ids], pa.list_(pa.string()))
         return cls(columns, place)
 
     def column(self, name: str, rows: Ids) -> pa.Array:
@@ -87,15 +84,9 @@ def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: Ru
 
 def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     """Return the rows of the entities that are links or candidates, in order of first appearance."""
-    is_known, parts = np.zeros(clusters.n_entities, np.bool_), []
-    for lists in (clusters.entity, retrieval.entities.ids):
-        for some in slices(len(lists)):
-            used = lists[some]
-            used = used[used >= 0]
-            distinct: Any = np.from_dlpack(numbers(used[~is_known[used]]).unique())
-            is_known[distinct] = True
-            parts.append(distinct)
-    return np.concatenate(parts)
+    lists = (clusters.entity, np.ascontiguousarray(retrieval.entities.ids).ravel())
+    used: Ids = np.from_dlpack(pa.chunked_array([*map(numbers, lists)]).unique())
+    return used[used >= 0]
 
 
 def entity_table(known: RunEntities, rows: Ids) -> pa.Table:
@@ -291,16 +282,27 @@ def _decision_columns(
     n, entity, near, (ids, place) = clusters.n_entities, clusters.entity, retrieval.entities.dissimilarity, cluster_ids
     parent, weight, heaviest = clusters.parent[n:], clusters.weight[n:], clusters.bottleneck[n:]
     spelled = np.zeros(len(entity), np.bool_) if retrieval.by_spelling is None else retrieval.by_spelling
+
+    def margin(mentions: Ids) -> pa.Array:
+        """Return null where there is no second entity, or spelling decided between two that are equally near."""
+        lead = margins(-near[mentions, :2])
+        return numbers(lead, missing=np.isinf(lead) | spelled[mentions])
+
+    def bottleneck(mentions: Ids) -> pa.Array:
+        """Return the heaviest edges, infinite for NIL; null if there are only edges that people decided."""
+        edge = np.where(entity[mentions] >= 0, heaviest[mentions], np.inf)
+        return _floats(edge, np.isneginf(edge))
+
     return {
         "entity_id": lambda mentions: known.column("id", entity[mentions]),
         "entity_name": lambda mentions: known.column("name", entity[mentions]),
         "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
         "score": lambda mentions: _floats(score[mentions], ~np.isfinite(score[mentions])),
-        "margin": lambda mentions: _margin(near[mentions, :2], spelled[mentions]),
+        "margin": margin,
         "parent": lambda mentions: node_ids(parent[mentions]),
         "parent_is_mention": lambda mentions: numbers(parent[mentions] >= n),
         "step": lambda mentions: _floats(weight[mentions], ~np.isfinite(weight[mentions])),
-        "bottleneck": lambda mentions: _bottleneck(heaviest[mentions], entity[mentions] >= 0),
+        "bottleneck": bottleneck,
     }
 
 
@@ -334,21 +336,6 @@ def _scores(
             features[entity[mentions] < 0] = 0
             probability[mentions] = confidence.of(features)
     return score, None if confidence is None else probability
-
-
-def _bottleneck(heaviest: Weights, linked: Bools) -> pa.Array:
-    """Return the heaviest edges, infinite for NIL; null if there are only edges that people decided."""
-    weight = np.where(linked, heaviest, np.inf)
-    return _floats(weight, np.isneginf(weight))
-
-
-def _margin(dissimilarity: Weights, by_spelling: Bools) -> pa.Array:
-    """Return the lead of the nearest entity over the second, from (mentions, 2 or fewer) dissimilarities.
-
-    It is null where there is no second, or spelling decided between two that are equally near.
-    """
-    margin = margins(-dissimilarity)
-    return numbers(margin, missing=np.isinf(margin) | by_spelling)
 
 
 def _reason_columns(node_ids: Column, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:
