@@ -9,6 +9,7 @@ has more than five effective names: 1 divided by the chance that two random ment
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import Any
@@ -184,12 +185,6 @@ def _splits_below(
     n_mentions: int,
 ) -> float:
     """Find a height of the cluster's tree that makes a giant, while the next lower height does not."""
-    height = np.unique(tree.height[merges])
-    none, some = -1, len(height) - 1
-    while some - none > 1:
-        middle = (none + some) // 2
-        if _giants(tree.cut(float(height[middle]))[leaves], name, n_mentions):
-            some = middle
-        else:
-            none = middle
-    return float(height[some])
+    height = np.unique(tree.height[merges])[::-1]  # the first makes a giant
+    n = bisect_left(height, True, 1, key=lambda at: not _giants(tree.cut(float(at))[leaves], name, n_mentions))
+    return float(height[n - 1])
