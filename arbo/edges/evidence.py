@@ -30,10 +30,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.columns import LEVELS, ColumnKind, cells_of, columns_named
-from arbo.edges.features import distinct, products
+from arbo.edges.features import distinct, preceding, products
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
-from arbo.engine import Bools, Ids, Weights, ranges
+from arbo.engine import Bools, Ids, Weights
 from arbo.errors import UsageError
 from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.text.names import normalize_names
@@ -114,7 +114,10 @@ class Column(NamedTuple):
         count = np.bincount(value[value >= 0], minlength=1)
         is_rare = (value >= 0) & (count[value] <= _RARE)
         key = np.where(is_rare, value, len(count) + value * (name.max(initial=0) + 1) + name)
-        return _pairs_of_equal(np.flatnonzero(value >= 0), key)
+        row = np.flatnonzero(value >= 0)
+        _, which, size = np.unique(key[row], return_inverse=True, return_counts=True)
+        row = row[size[which] <= _RARE]
+        return preceding(row, key[row], row, _RARE)
 
 
 class ColumnWeights(NamedTuple):
@@ -272,17 +275,6 @@ def _estimated(columns: Sequence[Column], pairs: Pairs, competition: Competition
         weights = tuple(ColumnWeights.estimated(column, levels, probability) for column, levels in both)
         probability = competition.probabilities(pairs.total(weights))
     return weights
-
-
-def _pairs_of_equal(row: Ids, key: Ids) -> tuple[Ids, Ids]:
-    """Return the pairs of rows with an equal key that at most `_RARE` rows have; the smaller row comes first."""
-    row = row[np.argsort(key[row], kind="stable")]
-    _, begin, size = np.unique(key[row], return_index=True, return_counts=True)
-    chosen = (size > 1) & (size <= _RARE)
-    begin, size = begin[chosen], size[chosen]
-    at = ranges(begin, size)
-    later = np.repeat(begin + size, size) - at - 1
-    return np.repeat(row[at], later), row[ranges(at + 1, later)]
 
 
 def _kind_of(texts: Sequence[str]) -> ColumnKind:

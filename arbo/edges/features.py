@@ -270,14 +270,14 @@ def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
     source, target = source[is_named], target[is_named]
     swap = of["rank"][source] > of["rank"][target]
     return {
-        "near": _preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),
-        "words": _preceding(owner, word, of["place"][owner], _ALIKE),
+        "near": preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),
+        "words": preceding(owner, word, of["place"][owner], _ALIKE),
         "names": (np.where(swap, target, source), np.where(swap, source, target)),
     }
 
 
-def _preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
-    """Pair each item with the ``most`` items before it in its group."""
+def preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
+    """Pair each item with the ``most`` items before it in its group, which come first in their pairs."""
     order = np.lexsort((place, group))
     item, group = item[order], group[order]
     firsts, seconds = [item[:0]], [item[:0]]
