@@ -91,7 +91,7 @@ def pairs_of(some: NamedList) -> Pairs:
     right = [
         bool(clusters[names[a]] & clusters[names[b]]) for a, b in zip(first.tolist(), second.tolist(), strict=True)
     ]
-    features = compared.features(first, second)
+    features = compared.table.features(first, second, compared.lists)
     may = ~differ(features)
     return Pairs(features[may], np.array(right)[may])
 

@@ -67,11 +67,13 @@ class NameTable(NamedTuple):
         with_comma = np.array([row for row, name in enumerate(names) if "," in name[1:]], np.int64)
         comma = np.zeros(len(names), np.int64)
         comma[with_comma] = [*map(len, tokens_of([names[row].rpartition(",")[0] for row in with_comma]))]
-        of_list = np.array(_of_list(np.diff(begin), owner, kind[token], len(tokens)), np.float64)
+        size, n = np.diff(begin), max(len(names), 1)
+        shares = [len(sorted_unique(owner[kind[token] == which])) / n for which in (LEGAL, NUMBER, TITLE)]
+        of_list = np.array([np.log(n), (size == 1).mean(), *shares, size.mean(), len(names) / max(len(tokens), 1)])
         return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma, of_list)
 
-    def features(self, first: Ids, second: Ids, lists: Neighbors, *, all_pairs: bool = False) -> Floats:
-        """Return the features of pairs of names; (pairs, features). Names that `differ` lack some unless ``all_pairs``.
+    def features(self, first: Ids, second: Ids, lists: Neighbors) -> Floats:
+        """Return the features of pairs of names; (pairs, features).
 
         ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine.
         """
@@ -80,7 +82,7 @@ class NameTable(NamedTuple):
 
         def fill(at: int) -> None:
             some = slice(at, at + _BLOCK)
-            _compare_all(first[some], second[some], self, _Memory.of(self), all_pairs, out[some])
+            _compare_all(first[some], second[some], self, out[some])
 
         in_parallel(fill, starts)
         out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
@@ -101,19 +103,6 @@ class _Memory(NamedTuple):
     """(2, kinds) the number of tokens left of each kind."""
     places: npt.NDArray[np.uint64]
     """(letters,) see `_edits`."""
-
-    @classmethod
-    def of(cls, table: NameTable) -> Self:
-        of = np.zeros((2, MOST), np.int8)
-        letters = np.zeros(int(table.letter.max(initial=0)) + 1, np.uint64)
-        return cls(of[0], of[1], np.zeros(MOST, np.int64), np.zeros((MOST, MOST)), np.zeros((2, 7)), letters)
-
-
-def _of_list(size: Ids, owner: Ids, kind: npt.NDArray[np.int8], n_tokens: int) -> list[float]:
-    """Return the features of a list: of the sizes of its names, and of the owners and kinds of their tokens."""
-    n = len(size)
-    shares = [len(sorted_unique(owner[kind == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
-    return [np.log(max(n, 1)), float((size == 1).mean()), *shares, float(size.mean()), n / max(n_tokens, 1)]
 
 
 def differ(features: Floats) -> Bools:
@@ -326,8 +315,8 @@ def _is_inside(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, comma: int) -> 
 
 
 @kernel
-def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any, is_all: bool, out: Any) -> None:
-    """Write the features of two names; those that differ have no others than these, unless ``is_all``."""
+def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any, out: Any) -> None:
+    """Write the features of two names."""
     of_x, of_y, place = memory.of_x[: len(x)], memory.of_y[: len(y)], memory.place
     of_x[:], of_y[:], place[:] = 0, 0, -1
     equal, n_equal, holders, rarest = 0.0, 0, np.inf, 0.0
@@ -353,8 +342,6 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any
         out[13 + 2 * kind] = max(kinds_x[kind], kinds_y[kind])
     out[38] = min(kinds_x[: LETTER + 1].sum(), kinds_y[: LETTER + 1].sum())
     out[39] = _is_inside(table, x, y, of_x, of_y, comma_x) or _is_inside(table, y, x, of_y, of_x, comma_y)
-    if not is_all and (out[38] > 0 or out[39] > 0 or out[13 + 2 * SIGN] > 0):
-        return
     joined = 0.0
     for i in range(len(x)):
         joined += table.weight[x[i]] * (of_x[i] == _JOINED) / 2
@@ -385,8 +372,10 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any
 
 
 @kernel
-def _compare_all(first: Ids, second: Ids, table: Any, memory: Any, is_all: bool, out: Floats) -> None:
+def _compare_all(first: Ids, second: Ids, table: Any, out: Floats) -> None:
+    of, letters = np.zeros((2, MOST), np.int8), np.zeros(table.letter.max() + 1 if len(table.letter) else 1, np.uint64)
+    memory = _Memory(of[0], of[1], np.zeros(MOST, np.int64), np.zeros((MOST, MOST)), np.zeros((2, 7)), letters)
     for row in range(len(first)):
         a, b = first[row], second[row]
         x, y = table.token[table.begin[a] : table.begin[a + 1]], table.token[table.begin[b] : table.begin[b + 1]]
-        _compare(table, x, y, table.comma[a], table.comma[b], memory, is_all, out[row])
+        _compare(table, x, y, table.comma[a], table.comma[b], memory, out[row])

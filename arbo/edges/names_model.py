@@ -66,7 +66,7 @@ class NamesModel:
         """Return the log-odds of pairs of compared names, and whether they `differ`; (pairs,) both."""
         log_odds, differs = np.empty(len(first)), np.empty(len(first), np.bool_)
         for some in blocks(len(first)):
-            features = names.features(first[some], second[some], all_pairs=True)
+            features = names.table.features(first[some], second[some], names.lists)
             log_odds[some], differs[some] = self.trees.scores(features), differ(features)
         return log_odds, differs
 
@@ -75,7 +75,7 @@ class NamesModel:
         first, second = names.pairs()
         weight = np.ones(len(first), np.float32)
         for some in blocks(len(first)):
-            features = names.features(first[some], second[some])
+            features = names.table.features(first[some], second[some], names.lists)
             may = ~differ(features)
             weight[some][may] = weights_of(self.trees.scores(features[may]), features[may], NAME_FEATURES)
         joins = weight < 1
@@ -86,7 +86,7 @@ class NamesModel:
         return largest_shares(
             NAME_FEATURES[:OF_LIST],
             len(first),
-            lambda part: self.trees.shares(names.features(first[part], second[part]))[:, :OF_LIST],
+            lambda part: self.trees.shares(names.table.features(first[part], second[part], names.lists))[:, :OF_LIST],
         )
 
 
@@ -116,10 +116,6 @@ class ComparedNames(NamedTuple):
         target, at = np.nonzero(self.lists.ids >= 0)
         source = self.lists.ids[target, at]
         return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
-
-    def features(self, first: Ids, second: Ids, *, all_pairs: bool = False) -> Floats:
-        """Return the features of pairs, see `NameTable.features`; (pairs, features)."""
-        return self.table.features(first, second, self.lists, all_pairs=all_pairs)
 
     def weighed(
         self,
