@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from importlib.resources import as_file, files
 from os import fspath
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -155,8 +155,7 @@ class EdgeModel:
         with other features.
         """
         if fspath(path) == ENGLISH:
-            with as_file(files("arbo.edges") / f"{ENGLISH}.json") as bundled:
-                return cls.load(bundled)
+            path = Path(__file__).with_name(f"{ENGLISH}.json")
         content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
         if content["features"] != _FEATURES:
             problem = "the model was trained with other features than this version of arbo computes"
