@@ -79,16 +79,11 @@ class Candidates:
 
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
-        if other := self.other_origin(documents.fingerprint, kb.fingerprint):
-            raise DataError(f"the candidates were made with {other}; make them again")
-
-    def other_origin(self, documents: str, knowledge_base: str) -> str | None:
-        """Describe, for errors, how the origin differs from these fingerprints; None if it does not."""
-        if self.documents != documents:
-            return f"other documents (fingerprint {self.documents}, not {documents})"
-        if self.knowledge_base != knowledge_base:
-            return f"another knowledge base (fingerprint {self.knowledge_base}, not {knowledge_base})"
-        return None
+        known = ("other documents", self.documents, documents), ("another knowledge base", self.knowledge_base, kb)
+        for other, made_with, given in known:
+            if made_with != given.fingerprint:
+                wrong = f"the candidates were made with {other} (fingerprint {made_with}, not {given.fingerprint})"
+                raise DataError(f"{wrong}; make them again")
 
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None

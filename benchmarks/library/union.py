@@ -23,8 +23,9 @@ def union(*candidates: Candidates) -> Candidates:
         raise ValueError("a union needs at least one set of candidates")
     first = candidates[0]
     for place, other in enumerate(candidates):
-        if differs := other.other_origin(first.documents, first.knowledge_base):
-            raise ValueError(f"candidates[{place}] were made with {differs}, unlike candidates[0]; make them again")
+        if (other.documents, other.knowledge_base) != (first.documents, first.knowledge_base):
+            wrong = f"candidates[{place}] were made with other documents or another knowledge base than candidates[0]"
+            raise ValueError(f"{wrong}; make them again")
     entities = np.concatenate([one.entities for one in candidates], axis=1)
     rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
     entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))
