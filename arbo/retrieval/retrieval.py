@@ -294,26 +294,24 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
     if first is not None and neighbors.ids.shape[1]:
         more = np.flatnonzero(first != np.arange(len(first)))
         neighbors.ids[more, 0], neighbors.dissimilarity[more, 0] = first[more], engine.SAME
+
+    def distance(mention: Ids, entity: Ids) -> Floats:
+        assert entities is not None  # otherwise there is no entity to ask for
+        return engine.pair_dissimilarity(encode(), entities.whole, mention, entity, metric=encoder.metric)
+
     nearest = Retrieval(
         inputs,
         groups_of,
         0 if entities is None else entities.entities.n,
         candidates,
         neighbors,
-        partial(_distance, encode, entities, encoder),
+        distance,
         engine.offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,
         settings.within,
     )
     return _spelled(nearest, settings.kb) if settings.kb else nearest
-
-
-def _distance(
-    encode: Callable[[], Vectors], entities: GroupedEntities | None, encoder: Encoder, mention: Ids, entity: Ids
-) -> Floats:
-    assert entities is not None  # otherwise there is no entity to ask for
-    return engine.pair_dissimilarity(encode(), entities.whole, mention, entity, metric=encoder.metric)
 
 
 def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
