@@ -312,10 +312,8 @@ class EmbeddingStore:
         for file in sorted(self.folder.glob("*.safetensors")) if len(keys) else ():
             try:
                 tensors = load_file(file)
-                stored, vectors = (
-                    np.ascontiguousarray(tensors["keys"]).view(f"S{KEY_BYTES}").ravel(),
-                    tensors["vectors"],
-                )
+                stored = np.ascontiguousarray(tensors["keys"]).view(f"S{KEY_BYTES}").ravel()
+                vectors = tensors["vectors"]
             except (OSError, KeyError, SafetensorError) as error:
                 logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
                 continue
