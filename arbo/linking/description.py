@@ -27,14 +27,7 @@ from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, MergeTree, Partition
 from arbo.linking.config import LinkerConfig
-from arbo.linking.tables import (
-    RunEntities,
-    cluster_table,
-    entity_table,
-    links_of,
-    named_entities,
-    with_gold_entities,
-)
+from arbo.linking.tables import RunEntities, cluster_table, links_of, named_entities, with_gold_entities
 from arbo.results.result import Result
 from arbo.retrieval.groups import unmapped
 from arbo.retrieval.retrieval import Retrieval
@@ -96,8 +89,9 @@ def describe(
         **counts,
         "warnings": [doubt for doubt in doubts if doubt],
     }
+    entities = pa.table({"entity_id" if name == "id" else name: known.column(name, rows) for name in known.columns})
     every = None if corrections is None else correction_table(corrections.lines)
-    return Result(mentions, links, cluster_rows, manifest, documents.tables.documents, entity_table(known, rows), every)
+    return Result(mentions, links, cluster_rows, manifest, documents.tables.documents, entities, every)
 
 
 def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:

@@ -89,12 +89,6 @@ def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     return used[used >= 0]
 
 
-def entity_table(known: RunEntities, rows: Ids) -> pa.Table:
-    """Make the table of the entities in these rows."""
-    columns = {"id": "entity_id"}
-    return pa.table({columns.get(name, name): known.column(name, rows) for name in known.columns})
-
-
 def cluster_table(
     kb: KnowledgeBase | None,
     known: RunEntities,
