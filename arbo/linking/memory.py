@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo.corrections.edits import uncorrected
-from arbo.data import Corpus, KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.arrow import json_strings, numbers, rows_among, strings
 from arbo.data.corpus import Inputs
 from arbo.data.releases import Exchange, Keys
-from arbo.data.tables import Tables, check_ids, metadata_in, names_in, numbered, rows_with, with_expansions
+from arbo.data.tables import Tables, check_ids, metadata_in, names_in, numbered, rows_with
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
@@ -182,9 +182,8 @@ class Memory:
         """
         encoder, arrays = self.fitted(encoder), self.arrays
         expand = self.run.manifest["config"]["expand_abbreviations"]
-        expanded = documents.of_tables(with_expansions(documents.tables, expand=expand, kb=kb))
-        documents, earlier = with_rows(expanded, self.run)
-        inputs, order = Inputs(documents), documents.order
+        documents, earlier = with_rows(documents, self.run)
+        inputs, order = mention_inputs(documents, expand_abbreviations=expand, kb=kb), documents.order
         in_lists = np.full(len(self.run.mention_table) + 1, -1, np.int64)  # the row of each mention of the run
         in_lists[numbered(self.run.mention_table)] = np.arange(len(in_lists) - 1)
         row, entity_rows = in_lists[earlier[order]], self._entity_rows(encoder, kb)
