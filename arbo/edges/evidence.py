@@ -108,8 +108,6 @@ class Column(NamedTuple):
 
     def pairs(self, name: Ids, is_blank: npt.NDArray[np.bool_]) -> tuple[Ids, Ids]:
         """Return the pairs of rows with an equal rare value, or with an equal value and an equal ``name``, (rows,)."""
-        if self.kind == "source":
-            return np.empty(0, np.int64), np.empty(0, np.int64)
         value = np.where(is_blank, -1, self.value)
         count = np.bincount(value[value >= 0], minlength=1)
         is_rare = (value >= 0) & (count[value] <= _RARE)
@@ -207,7 +205,6 @@ class Evidence:
     """The setting `LinkerConfig.evidence`."""
     weights: tuple[ColumnWeights, ...] | None = None
     """The weights of the columns; None to estimate them from the names at hand."""
-    learnt: ClassVar[str] = ""
     neighbors: ClassVar[int] = NamesModel.neighbors
 
     def frozen(self, settings: Mapping[str, Any]) -> Self:
@@ -244,8 +241,8 @@ class Evidence:
         """Return the pairs that names or columns propose."""
         inputs = retrieval.inputs.taken(names.rows)
         group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
-        proposed = [names.pairs(), *(column.pairs(name, inputs.is_blank) for column in columns)]
-        first, second = map(np.concatenate, zip(*proposed, strict=True))
+        others = [column.pairs(name, inputs.is_blank) for column in columns if column.kind != "source"]
+        first, second = map(np.concatenate, zip(names.pairs(), *others, strict=True))
         first, second = distinct(first, second, len(names.rows))
         inside = group[first] == group[second]
         return self._compared(names, columns, first[inside], second[inside])

@@ -35,7 +35,6 @@ class NamesModel:
     trees: Trees
     threshold: float
     """Largest average dissimilarity of clusters that are merged, by default."""
-    learnt: ClassVar[str] = ""
     neighbors: ClassVar[int] = 8
     """Number of nearest names by letters that each name is compared with."""
 

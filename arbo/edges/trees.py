@@ -134,9 +134,7 @@ class Trees(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the trees as lists, ready for JSON."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self._asdict().items()
-        }
+        return {name: np.asarray(value).tolist() for name, value in self._asdict().items()}
 
 
 def _means(nodes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
