@@ -74,10 +74,11 @@ class Names(NamedTuple):
         """Compute the parts of texts."""
         tokens = [tokens_of(text) for text in texts]
         heads = [normalize_name(head_of(some)) for some in tokens]
-        lower = [_without_article([token.lower() for token in some]) for some in tokens]
         content = [[word for word in normalize_name(text).split() if word not in STOP_WORDS] for text in texts]
         keys = np.empty((len(texts), 4), object)
-        for row, (some, low, words_) in enumerate(zip(tokens, lower, content, strict=True)):
+        for row, (some, words_) in enumerate(zip(tokens, content, strict=True)):
+            low = [token.lower() for token in some]
+            low = low[1:] if len(low) > 1 and low[0] in _START else low
             initials = "".join(token[0] for token in some if token[0].isupper()).lower() if len(some) > 1 else ""
             keys[row] = " ".join(low), " ".join(sorted(set(words_))) or " ".join(low), initials, "".join(low)
         hashed = _hashed(content, analyzer=list, binary=True)
@@ -185,10 +186,6 @@ def _facts_of(item: MentionInput, word_begins: Ids, sentence_begins: Ids) -> tup
         sentence,
         at - int(np.searchsorted(word_begins, opening)),
     )
-
-
-def _without_article(tokens: list[str]) -> list[str]:
-    return tokens[1:] if len(tokens) > 1 and tokens[0] in _START else tokens
 
 
 def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
