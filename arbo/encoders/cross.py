@@ -162,9 +162,9 @@ class Pairs:
         least, room = self.halves[0], sum(self.halves)
         rows = []
         for m, e in zip(mention.tolist(), entity.tolist(), strict=True):
-            share = max(least, room - _length(entities[e]))
+            share = max(least, room - sum(map(len, entities[e].values())))
             first = self.mentions.speller.row(mentions[m], share)
-            second = self.entities.speller.row(entities[e], room - min(share, _length(mentions[m])))
+            second = self.entities.speller.row(entities[e], room - min(share, sum(map(len, mentions[m].values()))))
             rows.append(TokenRow(first.ids + second.ids, first.begin, first.end))
         return rows
 
@@ -173,7 +173,3 @@ def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:
     places = np.unique(chosen)
     spelt = texts.speller.spell([texts.read(int(i)) for i in texts.first[places]])
     return dict(zip(places.tolist(), spelt, strict=True))
-
-
-def _length(tokens: FieldTokens) -> int:
-    return sum(map(len, tokens.values()))
