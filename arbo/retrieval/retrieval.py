@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,6 @@ from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, nea
 from arbo.text.names import normalize_name, without_marks
 
 _NEVER = 9
-
-Find: TypeAlias = Callable[..., Neighbors]
-"""A search like `nearest_within` that knows the vectors of the mentions, such as `EarlierSearch.nearest_within`."""
 
 
 class PairScores(NamedTuple):
@@ -42,8 +39,8 @@ class Mentions(NamedTuple):
     inputs: Inputs
     encode: Callable[[], Vectors]
     """Returns their vectors, always the same."""
-    find: Find | None = None
-    """Searches their neighbours if some are known."""
+    find: Callable[..., Neighbors] | None = None
+    """Searches their neighbours if some are known, such as `EarlierSearch.nearest_within`."""
     known: PairScores | None = None
     """Known scores of a reranker, see `arbo.retrieval.reranking`."""
 
