@@ -85,8 +85,9 @@ def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: Ru
 def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     """Return the rows of the entities that are links or candidates, in order of first appearance."""
     lists = (clusters.entity, np.ascontiguousarray(retrieval.entities.ids).ravel())
-    used: Ids = np.from_dlpack(pa.chunked_array([*map(numbers, lists)]).unique())
-    return used[used >= 0]
+    used: Any = np.from_dlpack(pa.chunked_array([*map(numbers, lists)]).unique())
+    known: Ids = used[used >= 0]
+    return known
 
 
 def cluster_table(

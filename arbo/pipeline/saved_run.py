@@ -194,7 +194,8 @@ class SavedRun:
             wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"
             raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
         cross = arbo.CrossEncoder.from_pretrained(reranker["model"]) if "model" in reranker else None
-        return Linker(kb, encoder, config, announce=announce, edges=edges, reranker=cross)
+        models: dict[str, Any] = {"edges": edges, "reranker": cross}
+        return Linker(kb, encoder, config, announce=announce, **models)
 
     def check_out(self, out: Path) -> None:
         """Raise UsageError unless a run can be written to ``out`` without a change to this one."""
