@@ -50,9 +50,8 @@ _NAMES_IDS = re.compile(
 )
 _LISTS = ("passages", "sentences", "annotations", "relations", "locations", "nodes")
 _NIL = "-1"
-_PART = {"id": anything, "infons": mapping, "offset": anything, "text": string}
+_PART = {"id": anything, "infons": mapping, "offset": anything, "text": string, **dict.fromkeys(_LISTS, any_list)}
 _GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
-_PART |= dict.fromkeys(_LISTS, any_list)
 
 
 def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
@@ -175,8 +174,7 @@ def _record(element: Element) -> dict[str, Any]:
 
 
 def _number(name: str, value: str) -> str | int:
-    is_number = name in ("offset", "length") and re.fullmatch(r"\s*[0-9]{1,18}\s*", value)
-    return int(value) if is_number else value
+    return int(value) if name in ("offset", "length") and re.fullmatch(r"\s*[0-9]{1,18}\s*", value) else value
 
 
 def write_bioc(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:

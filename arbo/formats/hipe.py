@@ -77,8 +77,7 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
             if missing := " and no ".join(name for name in _REQUIRED if name not in header):
                 raise DataError(f"the header has no column {missing}", file=str(file), line=number)
         elif line.startswith("#") and "\t" not in line:
-            named = _DOCUMENT_ID.match(line)
-            if named is not None:
+            if named := _DOCUMENT_ID.match(line):
                 if block is not None:
                     yield block
                 block = Piece([], file, number, named[1].strip())

@@ -64,9 +64,7 @@ def read_entities(
             merged[end] += ids
             records.notes["obsolete terms mapped to their replacement"] += 1
     kb = KnowledgeBase(records)
-    if not merged:
-        return kb
-    return kb.with_alternative_ids(merged.get(id_, ()) for (id_,) in kb.columns("id"))
+    return kb.with_alternative_ids(merged.get(id_, ()) for (id_,) in kb.columns("id")) if merged else kb
 
 
 def _follow(term_id: str, successor: Mapping[str, str], live: Container[str]) -> str | None:
