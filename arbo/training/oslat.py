@@ -32,7 +32,6 @@ from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import learnt_from
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import Pooling
-from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
@@ -278,14 +277,6 @@ def train_self_alignment(
     return DualEncoder.from_pretrained(workplace.target)
 
 
-def _tokens(tower: Tower, rows: list[TokenRow]) -> tuple[Tensor, Tensor]:
-    """Encode the tokens of rows, (rows, tokens, dim), and return which of them are of the text."""
-    tokens = tower.encode(rows, None)
-    ends = torch.tensor([(row.begin, row.end) for row in rows], device=tokens.device)
-    place = torch.arange(tokens.shape[1], device=tokens.device)
-    return tokens, (ends[:, :1] <= place) & (place < ends[:, 1:])
-
-
 @dataclass(eq=False)
 class OslatTrainer(ContrastiveTrainer[LabelAttention]):
     """Trains label attention and its linking head, for `train_oslat`."""
@@ -304,35 +295,31 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
 
         def read(batch: Ids) -> Tensor:
             text, place = np.unique(data.context[batch[:, 0]], return_inverse=True)
-            tokens, mask = _tokens(tower, [rows[i] for i in text])
-            row = torch.from_numpy(place).to(tokens.device)
+            tokens, row = tower.encode([rows[i] for i in text], None), torch.from_numpy(place)
+            ends = torch.tensor([(rows[i].begin, rows[i].end) for i in text[place]], device=tokens.device)
+            at = torch.arange(tokens.shape[1], device=tokens.device)
+            mask = (ends[:, :1] <= at) & (at < ends[:, 1:])
             vectors = read_names(tower, names, data.synonyms, batch[:, 1:], model.config.pooling)
-            said = entity_in_text(label_attention(vectors, tokens[row], mask[row]), tokens[row])
+            said = entity_in_text(label_attention(vectors, tokens[row], mask), tokens[row])
             score = name_scores(model.tower.projection, said.detach(), vectors.detach())
             return torch.cat([said, score[..., None]], dim=-1)
 
         return read
 
     def loss_of(self, batch: Ids, rows: slice) -> Tensor:
-        """Sum the losses of some queries, that of label attention and that of the head."""
-        part = batch[rows]
+        """Sum the losses of some queries: of label attention, and the mean focal loss over the entities of the names.
+
+        The score of an entity is the highest score of its names in the batch; only that of the query is in the text.
+        """
+        part, config = batch[rows], self.config
         read = self.prepared(part)
         owner = torch.from_numpy(np.where(part[:, 1:] >= 0, self.data.synonyms.owner[part[:, 1:]], -1)).to(read.device)
-        losses = contrastive_losses(read[..., :-1], part, self.config)
-        return (losses + head_losses(read[..., -1], owner, self.config)).sum()
-
-
-def head_losses(scores: Tensor, owner: Tensor, config: OslatTraining) -> Tensor:
-    """Return the mean focal loss over the entities that are compared with each query's text; (queries,).
-
-    The score of an entity is the highest score of its names in the batch; only the entity of the query is in the text.
-    ``scores`` and ``owner``, the entity of each name or -1, have the shape (queries, names).
-    """
-    same = owner[:, :, None] == owner[:, None, :]
-    best = torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2)
-    weight = (owner >= 0) / same.sum(dim=2)  # each entity counts once
-    losses = focal_loss(_SCALE * (best - EVEN), owner == owner[:, :1], config.alpha, config.gamma)
-    return (losses * weight).sum(dim=1) / weight.sum(dim=1)
+        same = owner[:, :, None] == owner[:, None, :]
+        best = torch.where(same, read[..., -1][:, None, :], -torch.inf).amax(dim=2)
+        weight = (owner >= 0) / same.sum(dim=2)  # each entity counts once
+        focal = focal_loss(_SCALE * (best - EVEN), owner == owner[:, :1], config.alpha, config.gamma)
+        losses = contrastive_losses(read[..., :-1], part, config)
+        return (losses + (focal * weight).sum(dim=1) / weight.sum(dim=1)).sum()
 
 
 def train_oslat(
