@@ -122,7 +122,10 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
         shutil.rmtree(old, ignore_errors=True)
         for left in folder.glob(".*-*"):  # left by a process that was killed while writing
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        _shorten(folder / LOG, max((int(one.name.removeprefix(_PREFIX)) for one in checkpoints(folder)), default=0))
+        done = max((int(one.name.removeprefix(_PREFIX)) for one in checkpoints(folder)), default=0)
+        if (folder / LOG).is_file():  # without the lines of steps that will be repeated
+            lines = [line for line in (folder / LOG).read_text("utf-8").splitlines() if line.endswith("}")]
+            write_lines([line for line in lines if json.loads(line)["step"] <= done], folder / LOG)
         yield
         write_whole(log, lambda partial: shutil.copyfile(folder / LOG, partial))
         folder.rename(old)  # so that no partial folder is left
@@ -166,14 +169,6 @@ def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
         elif value != other:
             names.append(name.replace("_", " "))
     return ", ".join(names)
-
-
-def _shorten(log: Path, step: int) -> None:
-    """Remove the lines of steps that will be repeated."""
-    if log.is_file():
-        lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
-        completed = [line for line in lines if json.loads(line)["step"] <= step]
-        write_lines(completed, log)
 
 
 @dataclass(frozen=True, slots=True)
