@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils import deterministic
 
 from arbo.encoders.model_folder import TowerModel
 from arbo.engine import Ids
@@ -59,9 +58,12 @@ class Trainer(ABC, Generic[Model, Batch]):
         parameters = [weight for weight in module.parameters() if weight.requires_grad]
         read = self.reading()
         module.forward = lambda *given: read(*given)  # accelerate would bind a method to the module
-        self.prepared, self.optimizer = self.accelerator.prepare(module, _optimizer(parameters, self.config))
+        how: dict[str, Any] = {"lr": self.config.learning_rate, "fused": True}
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, **how)
+        if self.config.optimizer == "adamw":
+            optimizer = torch.optim.AdamW(parameters, eps=1e-6, weight_decay=self.config.weight_decay, **how)
+        self.prepared, self.optimizer = self.accelerator.prepare(module, optimizer)
         if saved:
-            optimizer = self.optimizer.optimizer
             optimizer.load_state_dict(optimizer.state_dict() | {"state": moments})
             if self.state.scaler and self.accelerator.scaler:
                 self.accelerator.scaler.load_state_dict(self.state.scaler)
@@ -211,20 +213,8 @@ class Trainer(ABC, Generic[Model, Batch]):
 def _repeatable(device: torch.device) -> Iterator[None]:
     """Let a CPU add the gradients of a row that was taken several times in a fixed order; its threads would race."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    memory: Any = deterministic  # whose types do not tell what it has
-    fills = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(before[0] or device.type == "cpu", warn_only=not before[0] or before[1])
-    memory.fill_uninitialized_memory = fills and before[0]  # filling takes 7 % of a step
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        memory.fill_uninitialized_memory = fills
-
-
-def _optimizer(parameters: list[torch.nn.Parameter], config: LoopConfig) -> torch.optim.Optimizer:
-    if config.optimizer == "adamw":
-        return torch.optim.AdamW(
-            parameters, lr=config.learning_rate, eps=1e-6, weight_decay=config.weight_decay, fused=True
-        )
-    return torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
