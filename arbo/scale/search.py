@@ -36,7 +36,7 @@ def in_shards(
     rows, shards = np.unique(queries.row), _shards(others, size)
     width, most = min(k, others.n) + (self_ids is not None), min(size, _QUERIES)
     chunks = [rows[begin : begin + most] for begin in range(0, len(rows), most)]
-    asked = [Part.with_arrays(work, "vectors", _arrays(queries.matrix, chunk)) for chunk in chunks]
+    vectors = [Part.with_arrays(work, "vectors", _arrays(queries.matrix, chunk)) for chunk in chunks]
     limit = None if within is None else float(np.max(within, initial=-np.inf))  # lists are cut when they are merged
     how = {"k": width, "metric": metric, "within": limit}
 
@@ -45,7 +45,7 @@ def in_shards(
         return made, lambda: (search, part.folder, shared.folder, scaled, how)
 
     places = [Part.with_arrays(work, "things", _things(others.taken(shard))) for shard in shards]
-    tasks = [[task(part, shared) for part in asked] for shared in places]
+    tasks = [[task(part, shared) for part in vectors] for shared in places]
 
     def fill(rows: Ids, lists: Any) -> None:
         begin = 0
