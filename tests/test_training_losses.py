@@ -1,6 +1,7 @@
 """Losses and their gradients against references in float64 and cases computed by hand."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -53,11 +54,8 @@ def assert_as_reference(loss, name, scores, exists, **settings):
 
 
 def configured(metric, **settings):
-    """Return the loss of a configuration as a function of similarities."""
-    config = TrainingConfig(**settings)
-    return lambda scores, exists: mention_losses(
-        Pairs(torch.ones(len(scores), 1), scores[..., None], exists), config, metric
-    )
+    of_pairs = partial(mention_losses, config=TrainingConfig(**settings), metric=metric)
+    return lambda scores, exists: of_pairs(Pairs(torch.ones(len(scores), 1), scores[..., None], exists))
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -55,7 +55,7 @@ def dual_loss(it: Any, batch: Any) -> Any:
     for mention, nodes, exists in zip(batch.mention, batch.node, batch.exists, strict=True):
         anchor = vector(batch.texts[mention])
         scores = torch.stack([anchor @ vector(batch.texts[node]) for node in nodes[exists]])[None]
-        pairs = Pairs(torch.ones(1, 1), scores[..., None], torch.ones_like(scores, dtype=torch.bool))
+        pairs = Pairs(torch.ones(1, 1), scores[..., None], scores.isfinite())
         total = total + mention_losses(pairs, it.config, metric)[0]
     total.backward()
     return float(total.detach())
