@@ -5,11 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +70,7 @@ def drawn_document(draw: st.DrawFn, name: str, most_spans: int = 3) -> arbo.Docu
     mentions = []
     for number in range(draw(st.integers(0, 3)) if text else 0):
         spans = tuple(draw(st.lists(piece, min_size=1, max_size=most_spans)))
-        kind, gold = draw(st.none() | texts()), draw(st.none() | st.lists(NAMES, max_size=2).map(tuple))
+        kind, gold = draw(st.none() | texts()), draw(st.none() | st.lists(NAMES, max_size=2, unique=True).map(tuple))
         mentions.append(arbo.Mention(f"{name}:{number}", name, spans, text_of(spans, text), kind, gold))
     return arbo.Document(name, text, tuple(mentions))
 
@@ -206,20 +204,6 @@ def python(code: str, *arguments: object, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def killed(work: Callable[[], object]) -> None:
-    """Work in a fork, which has loaded all that this process has; fail unless it is killed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, where there are threads
-        child = os.fork()
-    if not child:
-        signal.alarm(100)
-        try:
-            work()
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 def arbo_process(*arguments: object, stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:

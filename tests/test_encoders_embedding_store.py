@@ -4,13 +4,15 @@ import errno
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import Bomb, batches, dual_encoder, killed
+from builders import Bomb, batches, dual_encoder
 
 import arbo
 from arbo.encoders import dual
@@ -77,20 +79,38 @@ def test_keys_tell_fields_apart() -> None:
     assert len({key_of(texts) for texts in fields}) == len(fields)
 
 
-def test_a_killed_run_goes_on_to_the_same_vectors(tmp_path: Path, bert: Tower) -> None:
-    def die_third(source: Path, target: Path) -> None:
-        moved.append(target)
-        if len(moved) == 3:
-            signal.raise_signal(signal.SIGKILL)
-        move(source, target)
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+import arbo
+from arbo.encoders import dual
+from arbo.encoders.tower import Tower
 
-    def embed_and_die() -> None:
-        os.replace = die_third
-        embed(bert, tmp_path / "killed")
+sys.path.insert(0, sys.argv[1])
+from test_encoders_embedding_store import KB, embed
 
-    moved, move = list[Path](), os.replace
+dual.SLICE = 8
+torch.set_num_threads(1)
+replace, calls = os.replace, []
+
+def die_third(source, target):
+    calls.append(target)
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+
+os.replace = die_third
+embed(Tower.load(sys.argv[2], device="cpu"), Path(sys.argv[3]))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_vectors(tmp_path: Path, bert_folder: Path, bert: Tower) -> None:
     whole = embed(bert, tmp_path / "whole")
-    killed(embed_and_die)
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(bert_folder), str(tmp_path / "killed")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(files(tmp_path / "killed")) == 2
     assert len(list(tmp_path.glob("killed/*/.arbo-partial-*"))) == 1
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils import deterministic
 
 from arbo.encoders.model_folder import TowerModel
 from arbo.engine import Ids
@@ -213,8 +214,12 @@ class Trainer(ABC, Generic[Model, Batch]):
 def _repeatable(device: torch.device) -> Iterator[None]:
     """Let a CPU add the gradients of a row that was taken several times in a fixed order; its threads would race."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    memory: Any = deterministic  # whose types do not tell what it has
+    fills = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(before[0] or device.type == "cpu", warn_only=not before[0] or before[1])
+    memory.fill_uninitialized_memory = fills and before[0]  # filling takes 7 % of a step
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        memory.fill_uninitialized_memory = fills

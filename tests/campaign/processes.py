@@ -4,7 +4,6 @@ import json
 import multiprocessing
 from pathlib import Path
 from random import Random
-from typing import Any, cast
 
 from forked import Verb, forks
 from jobs import (
@@ -21,6 +20,7 @@ from jobs import (
     undisturbed,
 )
 
+import arbo
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import Review
 from campaign.runner import Campaign
@@ -90,10 +90,10 @@ def _one_cache(seed: int, folder: Path) -> None:
         assert not [name for name in everything(folder) if is_hidden(name)]
 
 
-def _write(file: str, who: int, n: int) -> None:
-    review = Review(cast(Any, None), Path(file), (), author=f"a{who}")  # to write, it needs no run
+def _write(run: arbo.Result, file: str, who: int, n: int) -> None:
+    review = Review(run, Path(file), (), author=f"a{who}")
     for line in range(n):
-        review.write([{"mention": f"m{who}-{line}", "new": "ü" * 50}])
+        review.answer(run.links[0], [{"mention": f"m{who}-{line}", "new": "ü" * 50}])
 
 
 def _one_corrections(seed: int, folder: Path) -> None:
@@ -103,7 +103,8 @@ def _one_corrections(seed: int, folder: Path) -> None:
     begun = "" if random.random() < 0.5 else json.dumps({"mention": "m", "new": "x"}) + "\n" * random.randrange(2)
     file.write_text(begun, "utf-8")
     n, lines = random.choice([2, 4, 8]), random.randrange(1, 40)
-    writers = [context.Process(target=_write, args=(str(file), who, lines)) for who in range(n)]
+    run = arbo.Linker().discover(["marsh fever"])
+    writers = [context.Process(target=_write, args=(run, str(file), who, lines)) for who in range(n)]
     for one in writers:
         one.start()
     dies = random.random() < 0.3
