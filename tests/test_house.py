@@ -39,12 +39,12 @@ BUDGETS = {
     "arbo/serve": 840,  # closes connections that wait
     "arbo/spans": 970,  # 1,100
     "arbo/text": 760,  # normalises many names in one pass; signs
-    "arbo/training": 2345,  # 3,200
+    "arbo/training": 2350,  # 3,200
     "clustering": 3640,  # 4,500
     "eval": 3840,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 36_000, 31_240, 26_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 36_000, 31_260, 26_000
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
 waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""
