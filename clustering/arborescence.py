@@ -9,12 +9,11 @@ keep the edges they took, except the node that an edge from outside enters.
 A path is grown backwards along lightest edges (Gabow, Galil, Spencer and Tarjan 1986) until it ends at an entity or at
 a node that is known to be reached, or closes a cycle, which is contracted in place. Each contracted node keeps its
 members in a heap, ordered by the lightest edge of each that may still come from outside; of the heaps of a cycle, the
-smaller ones are added to the largest. Only nodes on the path need a heap. The edges of a member are sorted, so that the
-heap holds mentions rather than edges. O((edges + mentions log mentions) log mentions) time.
+smaller ones are added to the largest. Heaps are arrays, and only nodes on the path need one. The edges of a member are
+sorted, so that the heap holds mentions rather than edges. O((edges + mentions log mentions) log mentions) time.
 """
 
-from heapq import heappop, heappush, heapreplace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,21 +28,12 @@ States = npt.NDArray[np.uint8]
 _NEW, _ON_PATH, _REACHED, _UNREACHABLE = 0, 1, 2, 3
 _NONE = _FROM_ENTITY = -1
 
-_Heap: TypeAlias = list[tuple[float, int, int]]
-"""Weight, source and target of the current edge of each mention, the lightest edge that may still come from outside."""
-
 
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
-    """Return the forest, rooted at entities, whose weights in descending order are lexicographically smallest.
-
-    There must be a mention.
-    """
-    from scipy.sparse import csr_array
-
-    place = edges.target, np.arange(len(edges.target), dtype=id_dtype(len(edges.target)))
-    into = csr_array((edges.weight, place), shape=(len(entity_edges.entity), len(edges.target)))
-    lists = _Lists(into.indptr, edges.source[into.indices], into.data)
-    _sort_lists(lists)
+    """Return the forest, rooted at entities, whose weights in descending order are lexicographically smallest."""
+    start: Ids = np.zeros(len(entity_edges.entity) + 1, id_dtype(len(edges.source)))
+    lists = _Lists(start, np.empty_like(edges.source), np.empty_like(edges.weight))
+    _list_by_target(edges, lists)
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
     _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)
     return forest
@@ -58,10 +48,36 @@ class _Lists(NamedTuple):
 
 
 @kernel
-def _sort_lists(lists: _Lists) -> None:
-    """Sort each list by weight and source; its targets are equal, so that the sources can stand for them."""
-    for v in range(len(lists.start) - 1):
-        sort_run(lists.weight, lists.source, lists.source, lists.start[v], lists.start[v + 1])
+def _list_by_target(edges: Edges, lists: _Lists) -> None:
+    start = lists.start
+    for v in edges.target:
+        start[v + 1] += 1
+    for v in range(len(start) - 1):
+        start[v + 1] += start[v]
+    for i in range(len(edges.target)):
+        # Fill each list from its end, so that afterwards `start[v + 1]` is the beginning of the list of `v`.
+        v = edges.target[i] + 1
+        start[v] -= 1
+        lists.source[start[v]], lists.weight[start[v]] = edges.source[i], edges.weight[i]
+    for v in range(len(start) - 1):
+        start[v] = start[v + 1]
+    start[-1] = len(edges.target)
+    for v in range(len(start) - 1):  # the targets of a list are equal, so that the sources can stand for them
+        sort_run(lists.weight, lists.source, lists.source, start[v], start[v + 1])
+
+
+class _Current(NamedTuple):
+    """The current edge of each mention: the lightest that may still come from outside; and the sources of all edges."""
+
+    edge: Ids  # (mentions,) index in the lists
+    source: Ids  # (edges,) as in the lists
+
+
+class _Heap(NamedTuple):
+    """A heap of mentions, the one with the lightest current edge first; the children of ``i`` are at ``4 i + 1 ..``."""
+
+    weight: Weights  # of the current edge of each mention
+    mention: Ids
 
 
 @kernel
@@ -82,28 +98,31 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
     state = np.zeros(n, np.uint8)
     node = np.arange(n).astype(lists.source.dtype)
     entry, path = node.copy(), node.copy()
-    current = lists.start[:-1].copy()  # the current edge of each mention
+    current = _Current(lists.start[:-1].copy(), lists.source)
     # Only the sets on the path have heaps, which are kept by their places on it.
-    heaps: list[_Heap] = [[(entity_edges.weight[0], entity_edges.entity[0], 0)]]
+    size = np.zeros(n, np.int64)
+    alone = _heap_for(lists, n)  # the memory of heaps of one mention
+    heaps = [_Heap(alone.weight[:1], alone.mention[:1])]
 
     for begin in range(n):
         path[0] = find(sets, begin)
         depth = 1 if state[path[0]] == _NEW else 0
         if depth > 0:
-            _begin(lists, heaps[0], path[0])
+            size[0] = _alone(lists, heaps[0], path[0])
         while depth > 0:
             v = path[depth - 1]
             state[v] = _ON_PATH
             limit = entity_edges.weight[entry[v]]
-            m = _lightest_from_outside(lists, current, heaps[depth - 1], v, limit, sets, state)
+            heap, n_held = heaps[depth - 1], size[depth - 1]
+            m, size[depth - 1] = _lightest_from_outside(lists, current, heap, n_held, v, limit, sets, state)
             if m != _NONE:
-                leaf[node[v]], place[node[v]] = m, current[m]
-                origin = find(sets, lists.source[current[m]])
+                leaf[node[v]], place[node[v]] = m, current.edge[m]
+                origin = find(sets, lists.source[current.edge[m]])
                 if state[origin] == _NEW:
                     path[depth] = origin
                     if depth == len(heaps):
-                        heaps.append(heaps[0][:0])
-                    _begin(lists, heaps[depth], origin)
+                        heaps.append(_Heap(alone.weight[depth : depth + 1], alone.mention[depth : depth + 1]))
+                    size[depth] = _alone(lists, heaps[depth], origin)
                     depth += 1
                     continue
                 if state[origin] == _ON_PATH:
@@ -115,7 +134,7 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
                         lightest = lighter_entity_edge(entity_edges, lightest, entry[member])
                         if member != v:
                             root = join(sets, root, member)
-                    _merge(lists, current, heaps, depth, top, root, sets)
+                    size[depth] = _merge(lists, current, heaps, size, depth, top, root, sets)
                     node[root], entry[root] = n_tree, lightest
                     n_tree += 1
                     path[depth] = root
@@ -135,57 +154,115 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
 
 
 @kernel
-def _begin(lists: _Lists, heap: _Heap, m: int) -> None:
-    """Make the heap of a single mention, which is empty if no edge leads to the mention."""
-    heap.clear()
-    e = lists.start[m]
-    if e < lists.start[m + 1]:
-        heap.append((lists.weight[e], lists.source[e], int(m)))
+def _heap_for(lists: _Lists, size: int) -> _Heap:
+    return _Heap(np.empty(size, lists.weight.dtype), np.empty(size, lists.source.dtype))
+
+
+@kernel
+def _alone(lists: _Lists, heap: _Heap, m: int) -> int:
+    """Make the heap of a single mention; return its size, 0 if no edge leads to the mention."""
+    if lists.start[m] == lists.start[m + 1]:
+        return 0
+    heap.weight[0], heap.mention[0] = lists.weight[lists.start[m]], m
+    return 1
 
 
 @kernel
 def _lightest_from_outside(
-    lists: _Lists, current: Ids, heap: _Heap, root: int, limit: float, sets: Ids, state: States
-) -> int:
+    lists: _Lists, current: _Current, heap: _Heap, size: int, root: int, limit: float, sets: Ids, state: States
+) -> tuple[int, int]:
     """Discard edges from inside the set ``root``, from unreachable mentions, and not lighter than ``limit``."""
-    while len(heap) > 0 and heap[0][0] < limit:  # the others of the heap are no lighter
-        m = heap[0][2]
-        e, end = current[m], lists.start[m + 1]
+    while size > 0 and heap.weight[0] < limit:  # the others of the heap are no lighter
+        m = heap.mention[0]
+        e, end = current.edge[m], lists.start[m + 1]
         while e < end:
             origin = find(sets, lists.source[e])
             if origin != root and state[origin] != _UNREACHABLE:
                 break
             e += 1
-        if e == current[m]:
-            return m
-        current[m] = e
+        if e == current.edge[m]:
+            return m, size
         if e < end and lists.weight[e] < limit:
-            heapreplace(heap, (lists.weight[e], lists.source[e], m))
+            current.edge[m] = e
+            _sink(heap, size, lists.weight[e], m, current)
         else:
-            heappop(heap)
-    return _NONE
+            size -= 1
+            if size > 0:
+                _sink(heap, size, heap.weight[size], heap.mention[size], current)
+    return _NONE, size
 
 
 @kernel
-def _merge(lists: _Lists, current: Ids, heaps: list[_Heap], first: int, last: int, root: int, sets: Ids) -> None:
-    """Move the mentions of the heaps ``first .. last - 1`` to the first place.
+def _merge(
+    lists: _Lists, current: _Current, heaps: list[_Heap], size: Ids, first: int, last: int, root: int, sets: Ids
+) -> int:
+    """Move the mentions of the heaps ``first .. last - 1`` to the first place, and return their number.
 
     The smaller heaps are added to the largest, without the mentions whose edges all come from inside the set ``root``.
     """
-    large = first
-    for other in range(first + 1, last):
-        if len(heaps[other]) > len(heaps[large]):
-            large = other
-    heaps[first], heaps[large] = heaps[large], heaps[first]
-    heap = heaps[first]
-    for other in range(first + 1, last):
-        for _, _, m in heaps[other]:
-            e, end = current[m], lists.start[m + 1]
+    large = first + np.argmax(size[first:last])
+    heap, n_held, most = heaps[large], size[large], size[first:last].sum()
+    if most > len(heap.weight):
+        heap = _heap_for(lists, 2 * most)
+        heap.weight[:n_held], heap.mention[:n_held] = heaps[large].weight[:n_held], heaps[large].mention[:n_held]
+    for other in range(first, last):
+        if other == large:
+            continue
+        for m in heaps[other].mention[: size[other]]:
+            e, end = current.edge[m], lists.start[m + 1]
             while e < end and find(sets, lists.source[e]) == root:
                 e += 1
-            current[m] = e
+            current.edge[m] = e
             if e < end:
-                heappush(heap, (lists.weight[e], lists.source[e], m))
+                _push(heap, n_held, lists.weight[e], m, current)
+                n_held += 1
+    heaps[large] = heaps[first]
+    heaps[first] = heap
+    return int(n_held)
+
+
+@kernel
+def _sink(heap: _Heap, size: int, weight: float, mention: int, current: _Current) -> None:
+    """Replace the first mention of a heap."""
+    weights, mentions = heap.weight, heap.mention
+    hole = 0
+    while True:
+        child = 4 * hole + 1
+        if child >= size:
+            break
+        w, m = weights[child], mentions[child]
+        for other in range(child + 1, min(child + 4, size)):
+            if weights[other] <= w and _before(weights[other], mentions[other], w, m, current):
+                child, w, m = other, weights[other], mentions[other]
+        if weight < w or _before(weight, mention, w, m, current):
+            break
+        weights[hole], mentions[hole] = w, m
+        hole = child
+    weights[hole], mentions[hole] = weight, mention
+
+
+@kernel
+def _push(heap: _Heap, size: int, weight: float, mention: int, current: _Current) -> None:
+    """Add a mention to a heap that has room for it."""
+    weights, mentions = heap.weight, heap.mention
+    hole = size
+    while hole > 0:
+        above = (hole - 1) >> 2
+        w, m = weights[above], mentions[above]
+        if w < weight or _before(w, m, weight, mention, current):
+            break
+        weights[hole], mentions[hole] = w, m
+        hole = above
+    weights[hole], mentions[hole] = weight, mention
+
+
+@kernel
+def _before(weight: float, mention: int, other_weight: float, other: int, current: _Current) -> bool:
+    """Compare the current edges of two mentions by (weight, source, target)."""
+    if weight != other_weight:
+        return bool(weight < other_weight)
+    source, other_source = current.source[current.edge[mention]], current.source[current.edge[other]]
+    return bool(source < other_source or (source == other_source and mention < other))
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, Weights, concatenated
+from .arrays import Bools, Edges, Ids, Weights
 from .graph import Graph
 from .kernels import in_parallel, kernel
 
@@ -38,12 +38,6 @@ def no_entity_edges(graph: Graph) -> EntityEdges:
     return EntityEdges(
         np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
     )
-
-
-def with_entity_edges(edges: Edges, entity_edges: EntityEdges) -> Edges:
-    """Return the edges between mentions and, after them, the entity edges."""
-    linked = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
-    return concatenated([edges, Edges(entity_edges.entity[linked], linked, entity_edges.weight[linked])])
 
 
 @kernel
@@ -76,25 +70,36 @@ def surviving_edges(graph: Graph, bound: Weights, limit: float, *, directed: boo
     of their target or, if not ``directed``, of at least one end; if not ``directed``, their source is the smaller end.
     Mentions are numbered from 0.
     """
+    given, begins = graph.edges, range(0, graph.n_edges, _CHUNK)
 
-    def select(begin: int) -> Edges:
-        some = graph.edges.take(slice(begin, begin + _CHUNK))
-        return _select(some, graph.n_entities, bound, limit, directed)
+    def empty(n: int) -> Edges:
+        return Edges(np.empty(n, given.source.dtype), np.empty(n, given.target.dtype), np.empty(n, given.weight.dtype))
 
-    return concatenated(in_parallel(select, range(0, max(graph.n_edges, 1), _CHUNK)))
+    def select(chunk: int, kept: Edges) -> int:
+        some = given.take(slice(begins[chunk], begins[chunk] + _CHUNK))
+        return _select(some, graph.n_entities, bound, limit, directed, kept)
+
+    counts = in_parallel(lambda chunk: select(chunk, empty(0)), range(len(begins)))
+    kept, ends = empty(sum(counts)), np.cumsum(counts)
+    in_parallel(
+        lambda chunk: select(chunk, kept.take(slice(ends[chunk] - counts[chunk], ends[chunk]))), range(len(ends))
+    )
+    return kept
 
 
 @kernel
-def _select(given: Edges, n_entities: int, bound: Weights, limit: float, directed: bool) -> Edges:
-    """Return the edges that can matter."""
-    source, target, weight = np.empty_like(given.source), np.empty_like(given.target), np.empty_like(given.weight)
-    n = 0
+def _select(given: Edges, n_entities: int, bound: Weights, limit: float, directed: bool, kept: Edges) -> int:
+    """Write the edges that can matter, as many as there is room for, and return their number."""
+    n_kept = 0
     for i in range(len(given.source)):
         u, v, w = given.source[i] - n_entities, given.target[i] - n_entities, given.weight[i]
         if u >= 0 and v >= 0 and u != v and w <= limit and (w < bound[v] or (not directed and w < bound[u])):
-            source[n], target[n], weight[n] = (u, v, w) if directed or u < v else (v, u, w)
-            n += 1
-    return Edges(source[:n].copy(), target[:n].copy(), weight[:n].copy())
+            if n_kept < len(kept.source):
+                kept.source[n_kept] = u if directed else min(u, v)
+                kept.target[n_kept] = v if directed else max(u, v)
+                kept.weight[n_kept] = w
+            n_kept += 1
+    return n_kept
 
 
 class Forest(NamedTuple):
@@ -114,8 +119,8 @@ def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
     return Forest(np.arange(n_mentions, dtype=ids.dtype), np.full(n_mentions, np.nan, weights.dtype))
 
 
-def hang_on_entities(entity_edges: EntityEdges) -> Forest:
-    """Return the forest in which the parent of each mention with an entity edge is its nearest entity."""
-    forest, hangs = unreached(len(entity_edges.entity), *entity_edges), entity_edges.entity < 0
+def hang_on_entities(entity_edges: EntityEdges, hangs: Bools) -> Forest:
+    """Return the forest in which the parent of each mention that ``hangs`` on its nearest entity is this entity."""
+    forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
     forest.parent[hangs], forest.weight[hangs] = entity_edges.entity[hangs], entity_edges.weight[hangs]
     return forest

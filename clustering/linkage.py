@@ -1,23 +1,21 @@
 """Single linkage: constrained by entities (`undirected_forest`), as a merge tree of the mentions, and its `bridges`.
 
-The first two are read from a minimum spanning forest, in which all entities are one node. Mentions are joined along the
-edges from the lightest to the heaviest (Kruskal 1956). The lightest edges, about two for each mention, are sorted
-first. They join most of what will be joined, so that most of the other edges are inside a component and need not be
-sorted (filter-Kruskal, Osipov, Sanders and Singler 2009).
+The first two are read from a minimum spanning forest (`clustering.spanning`), in which all entities are one node.
+Joining along edges from the lightest to the heaviest gives the same components, since no component is joined to that
+node twice.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, Weights, concatenated
-from .forest import EntityEdges, Forest, no_entity_edges, surviving_edges, unreached, with_entity_edges
+from .arrays import Bools, Edges, Ids, Weights, id_dtype
+from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges
 from .graph import Graph
 from .kernels import kernel
-from .ordering import by_weight, pivot
-from .union_find import find, join, roots, singletons
-
-_LIGHT = 2
+from .ordering import by_weight
+from .spanning import spanning_forest
+from .union_find import find, join, singletons, top
 
 
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
@@ -26,56 +24,12 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     Given the edges that can matter, from the smaller mention to the larger, return the parents of the linked mentions,
     and the joining edges of the components without an entity.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    n = len(entity_edges.entity)
-    joining = spanning_forest(entity_edges, edges)
-    source = np.where(joining.source < 0, n, joining.source)
-    graph = csr_array((np.ones(len(source), np.int8), (source, joining.target)), shape=(n + 1, n + 1))
-    above = breadth_first_order(graph, n, directed=False)[1]  # the node before each mention that is linked, or below 0
-    is_linked = above[joining.target] >= 0
-    tree, down = joining.take(is_linked), (above[joining.target] == source)[is_linked]
-    child = np.where(down, tree.target, tree.source)
-    forest = unreached(n, edges.source, edges.weight)
-    forest.parent[child], forest.weight[child] = np.where(down, tree.source, tree.target), tree.weight
-    return forest, joining.take(~is_linked)
-
-
-def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Edges:
-    """Return the edges of the spanning forest by (weight, source, target).
-
-    They are some of the edges between mentions, from the smaller to the larger, and of the entity edges.
-    """
-    n = len(entity_edges.entity)
-    edges = with_entity_edges(edges, entity_edges)
-    sets, joining = singletons(n + 1, edges.source), []  # the last set is that of all entities
-    heaviest = pivot(edges.weight, _LIGHT * n)
-    if heaviest < np.inf:
-        is_light = edges.weight <= heaviest
-        joining.append(_joined(edges.take(is_light), sets))
-        component = roots(sets)
-        across = component[np.maximum(edges.source, -1)] != component[edges.target]
-        edges = edges.take(~is_light & across)
-    return concatenated([*joining, _joined(edges, sets)])
-
-
-def _joined(edges: Edges, sets: Ids) -> Edges:
-    """Join sets by the edges, and return those that join two, ordered by (weight, source, target)."""
-    ordered = by_weight(edges)
-    return ordered.take(_join_all(ordered.source, ordered.target, sets))
-
-
-@kernel
-def _join_all(source: Ids, target: Ids, sets: Ids) -> Bools:
-    """Join sets in the order of the edges, and return which edges join two."""
-    joins = np.zeros(len(source), np.bool_)
-    for i in range(len(source)):
-        a, b = find(sets, source[i] if source[i] >= 0 else len(sets) - 1), find(sets, target[i])
-        if a != b:
-            joins[i] = True
-            join(sets, a, b)
-    return joins
+    places, is_linked, hangs = spanning_forest(entity_edges, edges)
+    joining = edges.take(places)
+    forest = hang_on_entities(entity_edges, hangs)
+    _orient(joining, is_linked, forest)
+    nil = ~is_linked[joining.target]
+    return forest, joining.take(nil)
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -118,7 +72,7 @@ def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
     edges = surviving_edges(graph, none.weight, np.inf, directed=False)
-    joining = spanning_forest(none, edges)
+    joining = by_weight(edges.take(spanning_forest(none, edges).joining))
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 
@@ -137,7 +91,7 @@ def bridges(edges: Edges, *, n_nodes: int) -> tuple[Edges, Ids]:
     ([0, 3, 1, 2], [[1, 1], [1, 1], [2, 1], [3, 2]])
     """
     ordered = by_weight(edges)
-    parts = _parts(ordered.source, ordered.target, n_nodes)
+    parts = _parts(ordered.source, ordered.target, np.ones(n_nodes, id_dtype(n_nodes)))
     if len(parts) < len(ordered.source):
         i = len(parts)
         raise ValueError(f"the edges are not a forest: another path joins {ordered.source[i]} and {ordered.target[i]}")
@@ -145,18 +99,45 @@ def bridges(edges: Edges, *, n_nodes: int) -> tuple[Edges, Ids]:
 
 
 @kernel
+def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
+    """Direct the edges of the linked trees away from their entities, by removing leaf after leaf.
+
+    Each mention has the number of its remaining edges and the exclusive or of their indices. If one edge is left, this
+    is the index of the edge to its parent. Mentions that hang on the entity itself already have a parent and are never
+    removed.
+    """
+    degree = np.zeros(len(forest.parent), joining.source.dtype)
+    places = np.zeros(len(forest.parent), joining.source.dtype)
+    for i in range(len(joining.source)):
+        u, v = joining.source[i], joining.target[i]
+        if is_linked[v]:
+            degree[u] += 1
+            degree[v] += 1
+            places[u] ^= i
+            places[v] ^= i
+    for begin in range(len(degree)):
+        m = begin
+        while degree[m] == 1 and forest.parent[m] >= 0:
+            i = places[m]
+            other = joining.source[i] if joining.target[i] == m else joining.target[i]
+            forest.parent[m], forest.weight[m] = other, joining.weight[i]
+            degree[m] = 0
+            degree[other] -= 1
+            places[other] ^= i
+            m = other
+
+
+@kernel
 def merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
     """Return the two nodes that each merge joins, given a leaf of each."""
-    sets = singletons(n_leaves, source)
-    node = np.arange(n_leaves).astype(source.dtype)  # of each root, as its smallest leaf
-    smallest, left, right = node.copy(), np.empty_like(source), np.empty_like(source)
+    up = np.arange(n_leaves).astype(source.dtype)  # the leaf above, the smallest of a node at the top
+    node = up.copy()  # by smallest leaf
+    left, right = np.empty_like(source), np.empty_like(source)
     for i in range(len(source)):
-        a, b = find(sets, source[i]), find(sets, target[i])
-        if smallest[a] > smallest[b]:
-            a, b = b, a
+        a, b = top(up, source[i]), top(up, target[i])
+        a, b = min(a, b), max(a, b)
         left[i], right[i] = node[a], node[b]
-        root = join(sets, a, b)
-        node[root], smallest[root] = n_leaves + i, smallest[a]
+        up[b], node[a] = a, n_leaves + i
     return left, right
 
 
@@ -172,14 +153,17 @@ def _cut(n_leaves: int, left: Ids, right: Ids) -> Ids:
 
 
 @kernel
-def _parts(source: Ids, target: Ids, n_nodes: int) -> Ids:
-    """Count the nodes that each edge joins, from the first to the last; stop at an edge that closes a cycle."""
-    sets = singletons(n_nodes, source)
-    parts = np.empty((len(source), 2), source.dtype)
+def _parts(source: Ids, target: Ids, count: Ids) -> Ids:
+    """Count the nodes that each edge joins, from the first to the last; stop at an edge that closes a cycle.
+
+    ``count`` is 1 for each node, and is overwritten.
+    """
+    sets = singletons(len(count), count)
+    parts = np.empty((len(source), 2), count.dtype)
     for i in range(len(source)):
         a, b = find(sets, source[i]), find(sets, target[i])
         if a == b:
             return parts[:i]
-        parts[i, 0], parts[i, 1] = -sets[a], -sets[b]
-        join(sets, a, b)
+        parts[i, 0], parts[i, 1] = count[a], count[b]
+        count[join(sets, a, b)] = parts[i, 0] + parts[i, 1]
     return parts

@@ -18,8 +18,8 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids
-from .forest import EntityEdges, Forest, unreached, with_entity_edges
+from .arrays import Bools, Edges, Ids, concatenated
+from .forest import EntityEdges, Forest, unreached
 from .kernels import kernel
 from .ordering import by_weight, pivot
 
@@ -32,7 +32,8 @@ def minimax_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     """Return the forest of minimax paths over the entity edges and the edges between mentions that can matter."""
     n_mentions = len(entity_edges.entity)
     forest, reached = unreached(n_mentions, edges.source, edges.weight), np.zeros(n_mentions, np.bool_)
-    edges = with_entity_edges(edges, entity_edges)
+    linked = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
+    edges = concatenated([edges, Edges(entity_edges.entity[linked], linked, entity_edges.weight[linked])])
     entrances = np.flatnonzero(edges.source < 0)
     if len(entrances) == 0:
         return forest
@@ -89,13 +90,23 @@ def _grow(tail: Ids, head: Ids, start: Ids, outward: Ids, reached: Bools) -> Ids
     return reached_by
 
 
+@kernel
 def _list_by_tail(tail: Ids, head: Ids, n_mentions: int) -> tuple[Ids, Ids]:
     """List the edges out of each mention, `_packed`, in ascending order: those of ``u`` from ``start[u]`` on."""
-    from scipy.sparse import csr_array
-
-    rank = np.flatnonzero(tail >= 0)
-    lists = csr_array((head[rank], (tail[rank], rank)), shape=(n_mentions, len(tail)))
-    return lists.indptr, lists.indices.astype(np.int64) << 32 | lists.data
+    start = np.zeros(n_mentions + 1, np.int32)
+    for u in tail:
+        if u >= 0:
+            start[u + 1] += 1
+    for u in range(n_mentions):
+        start[u + 1] += start[u]
+    outward = np.empty(start[-1], np.int64)
+    place = start[:-1].copy()
+    for rank in range(len(tail)):
+        u = tail[rank]
+        if u >= 0:
+            outward[place[u]] = _packed(rank, head[rank])
+            place[u] += 1
+    return start, outward
 
 
 @kernel

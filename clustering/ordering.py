@@ -1,13 +1,14 @@
 """The order of edges in all methods: by weight, then source, then target."""
 
+from functools import partial
 from heapq import heapify, heappop
 
 import numpy as np
 
 from .arrays import Edges, Ids, Weights
-from .kernels import kernel
+from .kernels import in_parallel, kernel
 
-_SHORT, _LONG, _LEAST, _FEW = 16, 1 << 16, 1 << 17, 1 << 12
+_SHORT, _LONG, _CHUNK, _LEAST, _FEW = 16, 1 << 16, 1 << 20, 1 << 17, 1 << 12
 
 
 def by_weight(edges: Edges) -> Edges:
@@ -21,12 +22,11 @@ def by_weight(edges: Edges) -> Edges:
         raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^31 - 1, so use fewer neighbours")
     if len(edges.weight) < _FEW:  # loading the kernels would take longer
         return edges.take(np.lexsort((edges.target, edges.source, edges.weight)))
-    with np.errstate(over="ignore"):
-        bits = (edges.weight.astype(np.float32) + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
-    keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64) << 32
-    keys |= np.arange(len(keys))
+    keys = np.empty(len(edges.weight), np.int64)
+    _keys(edges, keys)
     keys.sort()
-    ordered = edges.take(keys & 0xFFFFFFFF)
+    ordered = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
+    in_parallel(partial(_move, edges, keys, ordered), range(0, len(keys), _CHUNK))
     for begin, end in _sort_runs(keys, ordered):
         run = ordered.take(slice(begin, end))
         order = np.lexsort((run.target, run.source, run.weight))
@@ -41,6 +41,27 @@ def pivot(weight: Weights, n_light: int) -> float:
         return np.inf
     sample = np.sort(weight[:: len(weight) >> 12 | 1])
     return float(sample[len(sample) * n_light // len(weight)])
+
+
+@kernel
+def _keys(edges: Edges, keys: Ids) -> None:
+    bits = np.empty(1, np.float32)
+    as_int = bits.view(np.int32)
+    for i in range(len(keys)):
+        bits[0] = edges.weight[i] + 0.0  # -0.0 becomes 0.0
+        high = np.int64(as_int[0])
+        if high < 0:
+            high ^= 0x7FFFFFFF
+        keys[i] = (high << 32) | i
+
+
+@kernel
+def _move(edges: Edges, keys: Ids, ordered: Edges, begin: int) -> None:
+    """Write a chunk of the edges in the order of the keys."""
+    for rank in range(begin, min(begin + _CHUNK, len(keys))):
+        i = keys[rank] & 0xFFFFFFFF
+        ordered.source[rank], ordered.target[rank] = edges.source[i], edges.target[i]
+        ordered.weight[rank] = edges.weight[i]
 
 
 @kernel
@@ -75,3 +96,13 @@ def sort_run(weight: Weights, source: Ids, target: Ids, begin: int, end: int) ->
             weight[hole], source[hole], target[hole] = weight[hole - 1], source[hole - 1], target[hole - 1]
             hole -= 1
         weight[hole], source[hole], target[hole] = w, u, v
+
+
+@kernel
+def before(edges: Edges, a: int, b: int) -> bool:
+    """Return whether the edge at index ``a`` comes before the edge at ``b``."""
+    if edges.weight[a] != edges.weight[b]:
+        return bool(edges.weight[a] < edges.weight[b])
+    if edges.source[a] != edges.source[b]:
+        return bool(edges.source[a] < edges.source[b])
+    return bool(edges.target[a] < edges.target[b])

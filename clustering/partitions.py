@@ -87,7 +87,7 @@ class Partition:
         falls apart. Edges are ordered by the label of the cluster. Under average linkage, source and target are the
         smallest mentions of the two parts, and the weight is the average dissimilarity between the parts.
         """
-        tree = self._tree
+        tree = self.tree()
         joins = Edges(tree.source + self.n_entities, tree.target + self.n_entities, tree.height)
         joins = joins.take(self.labels[joins.source] == self.labels[joins.target])
         label = self.labels[joins.source]
@@ -156,7 +156,7 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
     if method == "independent" and entity_edges.entity.all():
-        return hang_on_entities(entity_edges), graph.edges.take(_NONE)
+        return hang_on_entities(entity_edges, entity_edges.entity < 0), graph.edges.take(_NONE)
     edges = surviving_edges(graph, entity_edges.weight, mention_limit, directed=directed)
     if method == "undirected":
         forest, nil = undirected_forest(entity_edges, edges)
@@ -166,7 +166,7 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
     elif method == "arborescence" and entity_edges.entity.any():
         forest = arborescence_forest(entity_edges, edges)
     else:
-        forest = hang_on_entities(entity_edges)
+        forest = hang_on_entities(entity_edges, entity_edges.entity < 0)
     return forest, _among_nil(forest.is_reached, edges)
 
 

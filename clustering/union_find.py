@@ -1,6 +1,7 @@
 """Disjoint sets as an integer array, with functions for numba kernels.
 
-``sets[i]`` is the parent of ``i``, or minus the size of its set if ``i`` is a root.
+``sets[i]`` is the parent of ``i``, or minus the size of its set if ``i`` is a root. Where the caller decides which root
+stays, as `top` allows, a root is its own parent instead.
 """
 
 import numpy as np
@@ -37,12 +38,12 @@ def join(sets: Ids, a: int, b: int) -> int:
 
 
 @kernel
-def roots(sets: Ids) -> Ids:
-    """Return the root of each element."""
-    root = np.empty_like(sets)
-    for i in range(len(sets)):
-        root[i] = find(sets, i)
-    return root
+def top(up: Ids, i: int) -> int:
+    """Return the root above ``i``, which is its own parent, with path halving."""
+    while up[i] != i:
+        up[i] = up[up[i]]
+        i = up[i]
+    return i
 
 
 @kernel

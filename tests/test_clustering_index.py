@@ -8,8 +8,14 @@ from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vector
 
 from clustering import index as index_module
 from clustering.index import Index
-from clustering.knn import Neighbors, nearest, pair_dissimilarity
+from clustering.knn import Neighbors, merged, nearest, pair_dissimilarity
 from clustering.vectors import Metric
+
+
+@pytest.fixture(autouse=True)
+def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search small problems as large ones are searched."""
+    monkeypatch.setattr(index_module, "FEW_READ", 0)
 
 
 def filtered(found: Neighbors, within: Array) -> Neighbors:
@@ -32,14 +38,15 @@ def names(n: int, seed: int = 0) -> Array:
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", [1, 4, 40])
-def test_limits_among_many(form: str, metric: Metric, k: int) -> None:
-    """Enough rows for bounds, owners with several, and more neighbours than a first list has places."""
+def test_limits_among_many(form: str, metric: Metric, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough rows for bounds, owners with several, and more neighbours than a first list has places; first a scan."""
     matrix, owner, own = names(3000), np.random.default_rng(1).permutation(3000) // 2, np.arange(100)
     points = Index.of(vectors(matrix, form, owner=owner), metric)
     queries = vectors(matrix[:100], form)
     expected = brute(matrix[:100], matrix, 1500, metric=metric, owner=owner, self_ids=own)
-    quantiles = np.quantile(expected.dissimilarity[np.isfinite(expected.dissimilarity)], [0, 0.001, 0.01, 0.1])
-    for within in quantiles:
+    quantiles = np.quantile(expected.dissimilarity[np.isfinite(expected.dissimilarity)], [0.1, 0, 0.001, 0.01, 0.1])
+    for most, within in zip([np.inf, 0, 0, 0, 0], quantiles, strict=True):
+        monkeypatch.setattr(index_module, "FEW_READ", most)
         limit = np.full(100, within, np.float32)
         found = nearest(queries, points, k, metric=metric, self_ids=own, within=float(within))
         same(found, filtered(expected.first(k), limit))
@@ -65,6 +72,21 @@ def test_an_index_serves_again_and_from_files(form: str, metric: Metric, tmp_pat
     pairs = [pair_dissimilarity(queries, one, query, thing, metric=metric) for one in (corpus, made, opened)]
     for other in pairs[1:]:
         np.testing.assert_array_equal(other, pairs[0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_shards_of_things_make_up_the_whole(form: str) -> None:
+    matrix = names(1500)
+    points, own = vectors(matrix, form, owner=np.arange(1500) // 2), np.arange(50)
+    queries = vectors(matrix[:50], form)
+    whole = Index.of(points, "cosine")
+    for k in (1, 3, 20):
+        parts = []
+        for begin, end in ((0, 7), (7, 7), (7, 400), (400, 750)):
+            shard = whole.taken(np.arange(begin, end))
+            found = nearest(queries, shard, k, self_ids=own - begin)
+            parts.append(Neighbors(np.where(found.ids >= 0, found.ids + begin, -1), found.dissimilarity))
+        same(merged(parts[::-1], k), nearest(queries, points, k, self_ids=own))
 
 
 @pytest.mark.parametrize("within", [None, 0.9])

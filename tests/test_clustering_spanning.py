@@ -1,10 +1,10 @@
-"""The spanning forest against joining edge after edge, with and without sorting the light edges first."""
+"""The spanning forest against Kruskal's algorithm, for any number of threads, with and without the light rounds."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from clustering import Graph, linkage, merge_tree, ordering
+from clustering import Graph, merge_tree, ordering, spanning
 from clustering.arrays import Edges
 from clustering.forest import EntityEdges
 
@@ -29,37 +29,49 @@ def arrays(entity, edges, dtype):
 def kruskal(entity, edges):
     """Join from the lightest edge to the heaviest; -1 is the component of all entities."""
     label = list(range(len(entity)))
-    joining = []
+    joining, hangs = [], [False] * len(entity)
     doors = [(w, e, m) for m, (e, w) in enumerate(entity) if e < 0]
     for w, u, v in sorted(doors + list(edges)):
         a, b = label[u] if u >= 0 else -1, label[v]
-        if a != b:
+        if a == b:
+            continue
+        if u >= 0:
             joining.append((w, u, v))
-            label = [min(a, b) if c in (a, b) else c for c in label]
-    return joining
+        else:
+            hangs[v] = True
+        label = [min(a, b) if c in (a, b) else c for c in label]
+    return joining, [c == -1 for c in label], hangs
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("light", [None, 0, 1])
+@pytest.mark.parametrize(("threads", "least", "light"), [(1, 1 << 17, 2), (3, 1, 2), (1, 1, 0), (2, 1, 0), (3, 1, 1)])
 @given(problem=problems())
 @settings(max_examples=50, derandomize=True)
-def test_the_spanning_forest_is_that_of_kruskal(dtype, light, problem):
+def test_the_spanning_forest_is_that_of_kruskal(dtype, threads, least, light, problem):
     with pytest.MonkeyPatch.context() as patch:
-        if light is not None:
-            patch.setattr(ordering, "_LEAST", 1)
-            patch.setattr(linkage, "_LIGHT", light)
-        found = linkage.spanning_forest(*arrays(*problem, dtype))
-    assert list(zip(found.weight, found.source, found.target, strict=True)) == kruskal(*problem)
+        patch.setattr("os.cpu_count", lambda: threads)
+        patch.setattr(spanning, "_LEAST", least)
+        patch.setattr(ordering, "_LEAST", least)
+        patch.setattr(spanning, "_LIGHT", light)
+        entity_edges, edges = arrays(*problem, dtype)
+        found = spanning.spanning_forest(entity_edges, edges)
+    joining = edges.take(found.joining)
+    joined, is_linked, hangs = kruskal(*problem)
+    assert sorted(zip(joining.weight, joining.source, joining.target, strict=True)) == joined
+    assert (found.is_linked.tolist(), found.hangs.tolist()) == (is_linked, hangs)
 
 
-def test_sorting_light_edges_first_changes_no_bit_of_a_large_tree(monkeypatch):
+def test_threads_and_light_rounds_change_no_bit_of_a_large_tree(monkeypatch):
     rng = np.random.default_rng(0)
     n, n_edges = 20_000, 400_000
     source, target = rng.integers(0, n, (2, n_edges))
     weight = (rng.integers(0, 5000, n_edges) / 5000).astype(np.float32)
     graph = Graph.from_edges(source, target, weight, n_entities=0, n_nodes=n)
-    parted = merge_tree(graph)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    threaded = merge_tree(graph)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr(spanning, "_LEAST", 1 << 30)
     monkeypatch.setattr(ordering, "_LEAST", 1 << 30)
     plain = merge_tree(graph)
     for name in ("left", "right", "height", "source", "target"):
-        np.testing.assert_array_equal(getattr(parted, name), getattr(plain, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(threaded, name), getattr(plain, name), err_msg=name)

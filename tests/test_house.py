@@ -24,7 +24,7 @@ BUDGETS = {
     "arbo": 1270,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2670,  # 2,300
     "arbo/corrections": 1105,  # 1,000 before several entities, ids and whole names in a review
-    "arbo/data": 2965,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
+    "arbo/data": 2970,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 1645,  # 1,200; the names model takes 540, columns as evidence 415
     "arbo/encoders": 2755,  # 2,700
     "arbo/explore": 780,  # 1,400 with serve; the page is one, what is left are services that are promised
@@ -40,11 +40,11 @@ BUDGETS = {
     "arbo/spans": 970,  # 1,100
     "arbo/text": 760,  # normalises many names in one pass; signs
     "arbo/training": 2350,  # 3,200
-    "clustering": 3640,  # 4,500
+    "clustering": 4000,  # 4,500
     "eval": 3840,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 36_000, 31_260, 26_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 36_360, 31_300, 26_000
 """Of the whole; they shall become 34,300, 26,000 and 25,000. Blank names, pairs, look-ups, bars, lines of names and
 objects as encoders take 200 of the first, columns as evidence 560. The page of tables, missed targets of everyday
 waits, the room of corrections, and the tables and recipes that a reader missed take 400 of the last."""

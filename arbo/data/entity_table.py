@@ -73,7 +73,7 @@ def _valid(column: pa.Array, name: str) -> pa.Array:
     missing = texts.null_count if is_list or needs_value else 0
     if missing or (text_of(texts)[0] == 0).any() or (needs_value and _n_blank(texts)):
         raise DataError(f"{name} without a value, or with a NUL")
-    return pc.coalesce(column, string_lists([()], _TEXT)[0]) if is_list else column
+    return pc.coalesce(column, string_lists([()], _TEXT)[0]) if is_list and column.null_count else column
 
 
 def _n_blank(texts: pa.Array) -> int:
