@@ -355,7 +355,7 @@ class Linker:
                 partition, method=config.method, nil_linkage=config.nil_linkage, **how
             )
             clusters = clustered(graph, decisions=decisions)
-            if decided is not None and config.spread != "graph":
+            if decided is not None and self.kb and config.spread != "graph":
                 before = clustered(weighed.graph(config.k)).entity
                 decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
                 decisions = decided.decisions

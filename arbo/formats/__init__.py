@@ -98,7 +98,6 @@ TABLES = ("csv", "tsv", "xlsx")
 GRAPHS: tuple[str, ...] = get_args(Graph)
 FOLDERS = ("brat", *GRAPHS)
 _FIRST_LINES = 3
-_OWL = "an ontology in OWL; convert it"
 _BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 
 
@@ -233,26 +232,27 @@ def _whole(read: Callable[..., Any], paths: list[Path], what: _Items, name: str,
     """Return what is read; raise DataError for nothing, and with advice for an error in the first lines of a file."""
     try:
         items = read(paths, **options)
-        if not len(items):
-            lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
-            option = "--format" if what == "documents" else "--kb-format"
-            problem = f"no {what} in the format {name}{lost}; check the file and the format ({option})"
-            if name == "skos":
-                _check_no_owl(paths[0])
-            raise DataError(problem, file=str(paths[0]))
-        return items
     except DataError as error:
-        if not advice or error.problem.startswith(_OWL) or (error.line or 1) > _FIRST_LINES:
+        if not advice or (error.line or 1) > _FIRST_LINES:
             raise
         problem = f"{error.problem}; {advice}"
         raise DataError(problem, file=error.file, line=error.line, id=error.id) from error.__cause__
+    if len(items):
+        return items
+    if name == "skos":
+        _check_no_owl(paths[0])
+    lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
+    option = "--format" if what == "documents" else "--kb-format"
+    problem = f"no {what} in the format {name}{lost}; check the file and the format ({option})"
+    raise DataError("; ".join(filter(None, (problem, advice))), file=str(paths[0]))
 
 
 def _check_no_owl(file: Path) -> None:
     """Raise DataError, with the command that converts it, for an ontology in OWL."""
     if file.is_file() and re.search(r"\bowl#|^Ontology\(", read_head(file), re.M):
         target = Path(file.name.removesuffix(".gz")).with_suffix(".obo")
-        raise DataError(f"{_OWL}: robot convert -i {quote(str(file))} -o {quote(str(target))}", file=str(file))
+        command = f"robot convert -i {quote(str(file))} -o {quote(str(target))}"
+        raise DataError(f"an ontology in OWL; convert it: {command}", file=str(file))
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:

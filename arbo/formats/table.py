@@ -40,7 +40,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from arbo.data import Corpus, KnowledgeBase, OnError
-from arbo.data.arrow import numbers
+from arbo.data.arrow import numbers, starts
 from arbo.data.entity_table import joined, table_of_columns
 from arbo.data.gold_ids import ids_in
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
@@ -75,7 +75,7 @@ _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
 _SPLIT = "cells of aliases divided at `;`, since none has a `|`"
 _ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
-_LARGEST_CELL, _MOST_COLUMNS = 32_767, 16_384  # of Excel
+LARGEST_CELL, _MOST_COLUMNS = 32_767, 16_384  # of Excel
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
@@ -150,18 +150,17 @@ def read_entities(
     """
     kb = _entities(path, kind, columns, on_error)
     aliases = kb.table["aliases"]
-    if pc.max(pc.list_value_length(aliases)).as_py() != 1:
-        return kb
-    names, start = aliases.flatten(), np.append(0, np.cumsum(pc.list_value_length(aliases)))
-    if not (n := pc.sum(pc.match_substring(names, ";")).as_py()):
+    sizes, names = pc.list_value_length(aliases), aliases.flatten()
+    n = pc.sum(pc.match_substring(names, ";")).as_py() if pc.max(sizes).as_py() == 1 else 0
+    if not n:
         return kb
     first = "" if kind == "parquet" else read_head(data_files(path)[0]).partition("\n")[0].lower()
-    if n > 1 and "synonym" in first:  # another separator than arbo's own
+    if is_other := n > 1 and "synonym" in first:  # a separator that is not arbo's own
         parts = pc.split_pattern(names, ";")
         values = pc.utf8_trim_whitespace(parts.values)
-        split = pa.ListArray.from_arrays(parts.offsets.take(numbers(start)), values).cast(aliases.type)
+        split = pa.ListArray.from_arrays(parts.offsets.take(starts(sizes)), values).cast(aliases.type)
         kb = kb.changed(kb.table.set_column(kb.table.schema.get_field_index("aliases"), "aliases", split))
-    kb.notes.update({_SPLIT if n > 1 and "synonym" in first else _ONE_EACH: n})
+    kb.notes.update({_SPLIT if is_other else _ONE_EACH: n})
     return kb
 
 
@@ -371,27 +370,28 @@ def _value(name: str, cell: str) -> object:
 
 def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
     """Write a CSV file, gzipped if its name ends in `.gz`; count cells that Excel takes otherwise."""
-    columns = dict(zip(table.column_names, map(_joined_lists, table.columns), strict=True))
+    columns = dict(zip(table.column_names, map(joined_lists, table.columns), strict=True))
     guarded, long = Counter[str](), Counter[str]()
     for name, column in columns.items():
         if column.type in (pa.string(), pa.large_string()):
             columns[name] = pc.replace_substring_regex(column, _FORMULA, "'\\1")
             guarded[name] = pc.sum(pc.not_equal(column, columns[name])).as_py() or 0
-            long[name] = pc.sum(pc.greater(pc.utf8_length(column), _LARGEST_CELL)).as_py() or 0
+            long[name] = pc.sum(pc.greater(pc.utf8_length(column), LARGEST_CELL)).as_py() or 0
     names = pc.replace_substring_regex(pa.array([*columns], pa.string()), _FORMULA, "'\\1").to_pylist()
     _write_delimited(pa.table(list(columns.values()), names), path, ",", b"\xef\xbb\xbf")
     note = f"cells that begin like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
-    cut = f"cells with more than {_LARGEST_CELL:,} characters ({', '.join(+long)}), which Excel cuts"
+    cut = f"cells with more than {LARGEST_CELL:,} characters ({', '.join(+long)}), which Excel cuts"
     return Counter({note: guarded.total(), cut: long.total()})
 
 
 def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:
     """Write a file of tab-separated values, gzipped if its name ends in `.gz`; no text is changed."""
-    _write_delimited(pa.table([*map(_joined_lists, table.columns)], table.column_names), path, "\t", b"")
+    _write_delimited(pa.table([*map(joined_lists, table.columns)], table.column_names), path, "\t", b"")
     return Counter()
 
 
-def _joined_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def joined_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of a table, with the items of each list joined."""
     return pc.binary_join(column, "|") if pa.types.is_list(column.type) else column
 
 

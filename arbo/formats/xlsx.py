@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE
+from arbo.formats.table import LARGEST_CELL, joined_lists
 
 CHOICES = ("ok", "NIL", "not", "drop")
 """Answers that a cell offers; ids and new names are written into it."""
-_MOST_ROWS, _LONGEST, _WIDEST = 2**20 - 1, 32_767, 60
+_MOST_ROWS, _WIDEST = 2**20 - 1, 60
 _COLOURS = {"start_color": "F8B4A6", "mid_color": "FFF3C4", "end_color": "FFFFFF"}
 
 
@@ -29,7 +30,7 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     excel = _openpyxl()
     book = excel.Workbook()
     sheet, names = book.active, table.column_names
-    lists = [pc.binary_join(column, " | ") if pa.types.is_list(column.type) else column for column in table.columns]
+    lists = [*map(joined_lists, table.columns)]
     for row in (names, *zip(*(column.to_pylist() for column in lists), strict=True)):
         sheet.append([_cell(excel, sheet, value) for value in row])
     end, cut = len(table) + 1, 0
@@ -37,7 +38,7 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
         letter = excel.utils.get_column_letter(place)
         lengths = pc.utf8_length(pc.fill_null(pc.cast(column, pa.string()), ""))
         sheet.column_dimensions[letter].width = min(_WIDEST, max(len(name), pc.max(lengths).as_py() or 0) + 2)
-        cut += pc.sum(pc.greater(lengths, _LONGEST)).as_py() or 0
+        cut += pc.sum(pc.greater(lengths, LARGEST_CELL)).as_py() or 0
         sheet.cell(1, place).font = excel.styles.Font(bold=True)
         if name == "reviewed":
             offered = excel.worksheet.datavalidation.DataValidation("list", formula1=f'"{",".join(CHOICES)}"')
@@ -51,7 +52,7 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     sheet.freeze_panes = "A2"
     sheet.auto_filter.ref = sheet.dimensions
     write_whole(path, book.save)
-    return Counter({f"cells cut to {_LONGEST:,} characters, the most that Excel holds": cut})
+    return Counter({f"cells cut to {LARGEST_CELL:,} characters, the most that Excel holds": cut})
 
 
 def read_cells(file: Path, column: str) -> list[tuple[int, list[str]]]:
@@ -65,6 +66,8 @@ def read_cells(file: Path, column: str) -> list[tuple[int, list[str]]]:
                 rows = [(number, [_text(value) for value in row]) for number, row in enumerate(sheet.values, start=1)]
                 if any(column in map(str.lower, cells) for _, cells in rows[:1]):
                     break
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=str(file)) from None
     except (KeyError, ValueError, IndexError, BadZipFile) as error:
