@@ -16,7 +16,6 @@ counts first, and then as ratios. The ratio 0/0 counts as 0.
 """
 
 from .clustering import ClusteringScores, PairCounts, adjusted_rand_index, clustering_scores
-from .conll import read_conll
 from .contingency import Contingency
 from .coreference import (
     CoreferenceCounts,
@@ -29,14 +28,6 @@ from .coreference import (
     scores_from_counts,
 )
 from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, conll_of_cuts
-from .documents import (
-    ClusteredDocuments,
-    DocumentCounts,
-    FileFormatError,
-    PairedCounts,
-    coreference_by_document,
-    read_clusters,
-)
 from .figures import Comparison, Figure, Interval, Resampling, Summed
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
@@ -47,15 +38,13 @@ from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
 
 # fmt: off
 __all__ = [
-    "BestCut", "BestThreshold", "ClusteredDocuments", "ClusteringScores", "Comparison", "Contingency",
-    "CoreferenceCounts", "CoreferenceScores", "Curves", "CutMetric", "Cuts", "DocumentCounts", "Figure",
-    "FileFormatError", "Interval", "Line", "LinkingCounts", "LinkingOutcomes", "LinkingScores", "MacroScores",
-    "NilScores", "PairCounts", "PairedCounts", "Report", "Resampling", "Score", "SpanCounts",
-    "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
-    "cluster_lines", "clustering_scores", "conll_of_cuts", "coreference_by_document", "coreference_counts",
-    "coreference_lines", "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency",
-    "f_measure", "linking_outcomes", "linking_scores", "nil_as_class", "nil_curve",
-    "nil_scores", "proportion", "read_clusters",
-    "read_conll", "scores_from_counts", "span_scores", "threshold_curve",
+    "BestCut", "BestThreshold", "ClusteringScores", "Comparison", "Contingency", "CoreferenceCounts",
+    "CoreferenceScores", "Curves", "CutMetric", "Cuts", "Figure", "Interval", "Line", "LinkingCounts",
+    "LinkingOutcomes", "LinkingScores", "MacroScores", "NilScores", "PairCounts", "Report", "Resampling", "Score",
+    "SpanCounts", "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
+    "cluster_lines", "clustering_scores", "conll_of_cuts", "coreference_counts", "coreference_lines",
+    "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency", "f_measure", "linking_outcomes",
+    "linking_scores", "nil_as_class", "nil_curve", "nil_scores", "proportion", "scores_from_counts", "span_scores",
+    "threshold_curve",
 ]
 # fmt: on

@@ -161,10 +161,7 @@ def n_pairs(sizes: IntArray) -> int:
 
 
 def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
-    if isinstance(clusters, Mapping):
-        advice = "for clusters by document use coreference_by_document"
-        raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters; {advice}")
-    if clusters is None or isinstance(clusters, str | bytes):
+    if clusters is None or isinstance(clusters, str | bytes | Mapping):
         raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters")
     # Not copied if possible, since a million mentions can be in a million clusters.
     return [

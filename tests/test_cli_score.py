@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from eval import coreference_scores, read_conll
+from arbo.results.coreference_files import read_clusters
+from eval import coreference_scores
 
 Write = Callable[..., Path]
 
@@ -110,7 +111,7 @@ def test_per_document(run: Run, write: Write) -> None:
     found = run("score", key, bad, "--set", "per_document=true", "--json").json["documents"]
     assert list(found) == ["d1", "d2", "d3"]
     assert found["d2"]["mentions"]["counts"] == [3, 3, 3, 3]
-    clusters = [read_conll(path.read_text().split("\n")).documents["d2"] for path in (key, bad)]
+    clusters = [read_clusters(path, "conll").documents["d2"] for path in (key, bad)]
     assert found["d2"]["coreference"] == json.loads(json.dumps(coreference_scores(*clusters)))
     assert "documents" not in run("score", key, bad, "--json").json
 
@@ -124,7 +125,7 @@ def test_what_has_no_partner_is_told(run: Run, write: Write) -> None:
     assert scored.json["ignored_documents"] == ["(a)", "(x)"]
     for note in (
         "key: 1 repeated mentions left out",
-        "response: 1 comments passed over",
+        "response: 1 comments ignored",
         "response: lacks 2 of the 3 documents of the key, which count as empty responses: '(a) ', '(b)'",
         "response: 2 documents ignored, not in the key: '(a)', '(x)'",
     ):

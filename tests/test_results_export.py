@@ -13,8 +13,9 @@ from builders import document, linker
 from conftest import Run, Sample
 
 import arbo
-from arbo.engine import coreference_by_document, read_clusters, read_conll, scores_from_counts
+from arbo.engine import scores_from_counts
 from arbo.formats import writer
+from arbo.results.coreference_files import paired_counts, read_clusters
 from arbo.results.export import documents_of, flat_table
 
 HOSTILE = [
@@ -164,15 +165,12 @@ def test_exported_links_are_scored_as_the_run_is(result: arbo.Result, tmp_path: 
     for ids in ("gold", "links"):
         gold.export(tmp_path / f"{ids}.jsonl", "clusters", ids=ids)
         gold.export(tmp_path / f"{ids}.conll", "conll", ids=ids)
-    together = coreference_by_document(
-        *(read_clusters((tmp_path / f"{ids}.jsonl").read_text().split("\n")).documents for ids in ("gold", "links"))
+    together, by_document = (
+        paired_counts(*(read_clusters(tmp_path / f"{ids}.{suffix}").documents for ids in ("gold", "links"))).total
+        for suffix in ("jsonl", "conll")
     )
-    own = gold.evaluate().coreference
-    assert scores_from_counts(together.total.coreference)["conll"] == pytest.approx(own["conll"])
-    by_document = coreference_by_document(
-        *(read_conll((tmp_path / f"{ids}.conll").read_text().split("\n")).documents for ids in ("gold", "links"))
-    )
-    right, in_key, _, in_response = by_document.total.mentions
+    assert scores_from_counts(together)["conll"] == pytest.approx(gold.evaluate().coreference["conll"])
+    right, in_key, _, in_response = by_document["mentions"]
     assert right == in_key == in_response == gold.link_table.num_rows
 
 
@@ -263,9 +261,7 @@ def test_gold_clusters_are_exported_beside_gold_ids(tmp_path: Path) -> None:
         assert run.export(tmp_path / "gold.jsonl", "jsonl", ids="gold") == {}
         assert list(arbo.read_documents(tmp_path / "gold.jsonl")) == documents
         run.export(tmp_path / "key.jsonl", "clusters", ids="gold")
-        assert read_clusters((tmp_path / "key.jsonl").read_text().split("\n")).documents == {
-            "": [["d-0"], ["d-1"], ["d-2"]]
-        }
+        assert read_clusters(tmp_path / "key.jsonl").documents == {"": [["d-0"], ["d-1"], ["d-2"]]}
         run.export(tmp_path / "links.jsonl", "jsonl")
         linked = arbo.read_documents(tmp_path / "links.jsonl").mentions
         assert [(m.gold, m.cluster) for m in linked] == [((link.cluster,), None) for link in run.links]

@@ -10,9 +10,14 @@ columns, the word is unknown and becomes `_`. The text consists of the words, wi
 between sentences, which blank lines separate. Each part is a separate document, `name/part`. The gold id of a mention
 is its chain, `name/part/chain`, since a chain belongs to one part.
 
-`eval.conll` explains the brackets. A mention with the same span and chain as another is dropped and counted. The
-format has no types and no mention ids; `mention_ids` makes ids from document and span. Mentions are in reading order;
-if two begin at the same word, the longer comes first.
+``(12`` begins a mention of chain 12, ``12)`` ends the mention of chain 12 that began last, and ``(7)`` is a mention of
+one word; ``-``, ``_`` and ``*`` mean that there are none. Mentions may nest and cross, and the ``|`` may be left out.
+The brackets of a word are read in a fixed order, however they are written: first one-word mentions, then beginnings,
+then ends. So does the reference scorer.
+
+A mention with the same span and chain as another is dropped and counted. The format has no types and no mention ids;
+`mention_ids` makes ids from document and span. Mentions are in reading order; if two begin at the same word, the longer
+comes first.
 
 The writer makes a chain of the mentions with the same ids. The number of a chain has no meaning outside its document;
 chains that come from CoNLL keep their numbers. Each line of the text is a sentence. Texts are split into words at white
@@ -23,14 +28,13 @@ words. Files with the same mentions have the same words.
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
-from arbo.engine import BracketError, Chains, columns_of, is_comment
 from arbo.errors import DataError
 from arbo.formats.files import Block, Piece, check_id, hull, one_line, read_lines
 from arbo.text.checks import Span
@@ -38,7 +42,11 @@ from arbo.text.words import lay_out, words
 
 SUFFIXES = (".conll", "_conll")
 
-_BEGIN, _END = "#begin document", "#end document"
+_BEGIN = re.compile(r"#\s*begin document ?(.*)")
+_END = re.compile(r"#\s*end document")
+_BRACKET = re.compile(r"(\()?([^()|\s]++)(\))?")
+_BRACKETS = re.compile(r"(?:(?:\([^()|\s]++\)?|[^()|\s]++\))\|?)+")
+_NO_CHAIN = {"-", "_", "*"}
 _NAME = re.compile(r"\((.*)\);(?: *part +(\S+))?")
 _DOCUMENT_ID = re.compile(r"[^\t\r\n]+")
 _PART = re.compile(r"(.+)/([0-9]{3})")
@@ -52,36 +60,33 @@ class _Word(NamedTuple):
     brackets: str
 
 
-def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
+def pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
     """Yield the lines of each document, including its `#begin` and `#end` lines."""
     part: Block = []
     for number, line in read_lines(file):
-        begins = line.startswith(_BEGIN)
-        if part and (begins or part[-1][1].startswith(_END)):
+        begins = line.startswith("#") and _BEGIN.match(line)
+        if part and (begins or _END.match(part[-1][1])):
             yield Piece(part, file, part[0][0])
             part = []
         if part or begins:
             part.append((number, line))
-        elif line.strip() and not is_comment(line):
+        elif line.strip() and not _is_comment(line):
             with records.record(file, number, kind="lines"):
-                raise DataError(f"a word outside a document; a document begins with `{_BEGIN} (name)`; is it `hipe`?")
+                other = "jsonl" if line.lstrip().startswith(("{", "[")) else "hipe"
+                begin = "a document begins with `#begin document (name)`"
+                raise DataError(f"a word outside a document; {begin}; is it `{other}`?")
     if part:
         yield Piece(part, file, part[0][0])
 
 
 def document(piece: Piece, records: Records[Document]) -> Document:
     """Make a document of its lines."""
-    lines, file = piece.content, piece.file
-    header = lines[0][1].removeprefix(_BEGIN).strip()
+    file, header = piece.file, _BEGIN.sub(r"\1", piece.content[0][1]).strip()
     named = _NAME.fullmatch(header)
     document_id = "/".join(part for part in named.groups() if part is not None) if named else header
-    if not lines[-1][1].startswith(_END):
-        raise DataError(f"`{_END}` is missing; add this line, or download the whole file again", id=document_id)
     sentences: list[list[_Word]] = [[]]
-    for number, line in lines[1:-1]:
-        if is_comment(line):
-            records.notes["comments ignored"] += 1
-        elif line.strip():
+    for number, line in _words(piece, document_id, records):
+        if line.strip():
             with records.record(file, number, kind="lines"):
                 sentences[-1].append(_word(number, line, document_id))
         elif sentences[-1]:
@@ -89,8 +94,9 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     records.notes["lines without a word"] += sum(word.text is None for words in sentences for word in words)
     text, places = lay_out([[word.text or "_" for word in words] for words in sentences if words])
     spans = list(chain.from_iterable(places))
-    chains = _chains(list(chain.from_iterable(sentences)), document_id, file, records)
-    ends = ((name, words) for name, mentions in chains.mentions.items() for words in mentions)
+    brackets = ((word.line, word.brackets) for word in chain.from_iterable(sentences))
+    chains = _chains(brackets, document_id, file, records)
+    ends = ((name, words) for name, mentions in chains.items() for words in mentions)
     repeated = [((spans[first][0], spans[last][1]), name) for name, (first, last) in ends]
     distinct = sorted(set(repeated), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
     records.notes["repeated mentions dropped"] += len(repeated) - len(distinct)
@@ -98,23 +104,69 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     return marked_document(document_id, text, marked)
 
 
+def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Span]], int]:
+    """Return the header of a document, its chains as spans of words, and its number of words.
+
+    A span is the first and the last word of a mention, from 0, and chains are in the order of their first brackets.
+    """
+    header = _BEGIN.sub(r"\1", piece.content[0][1])
+    words = [(number, _columns(line)[-1]) for number, line in _words(piece, header, records) if line.strip()]
+    return header, [*_chains(words, header, piece.file, records).values()], len(words)
+
+
+def _words(piece: Piece, document_id: str, records: Records[Any]) -> Block:
+    """Return the lines of words and the blank lines of a document; raise DataError if its end is missing."""
+    if not _END.match(piece.content[-1][1]):
+        problem = "`#end document` is missing; add this line, or download the whole file again"
+        raise DataError(problem, id=document_id)
+    lines = [(number, line) for number, line in piece.content[1:-1] if not _is_comment(line)]
+    records.notes["comments ignored"] += len(piece.content) - 2 - len(lines)
+    return lines
+
+
+def _is_comment(line: str) -> bool:
+    """Return whether a line is a comment, not a word: it begins with ``#`` and has no columns separated by tabs."""
+    return line.startswith("#") and "\t" not in line
+
+
+def _columns(line: str) -> list[str]:
+    line = line.rstrip(" \t")
+    return line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
+
+
 def _word(number: int, line: str, document_id: str) -> _Word:
-    columns = columns_of(line)
+    columns = _columns(line)
     if len(columns) < 2:
         raise DataError("expected several columns, the last with the brackets of the word's chains", id=document_id)
     return _Word(number, columns[3] or None if len(columns) > 4 else None, columns[-1])
 
 
-def _chains(words: Sequence[_Word], document_id: str, file: Path | str, records: Records[Document]) -> Chains:
-    chains = Chains()
-    for at, word in enumerate(words):
-        try:
-            chains.read(at, word.brackets)
-        except BracketError as error:
-            with records.record(file, word.line, kind="lines"):
-                raise DataError(str(error), id=document_id) from None
-    for at, name, _ in chains.unclosed:
-        with records.record(file, words[at].line, kind="lines"):
+def _chains(
+    words: Iterable[tuple[int, str]], document_id: str, file: Path | str, records: Records[Any]
+) -> dict[str, list[Span]]:
+    """Return the first and the last word of the mentions of each chain, from the line and the brackets of each word."""
+    chains: dict[str, list[Span]] = {}
+    begun: defaultdict[str, list[Span]] = defaultdict(list)  # word and line of the mentions that have not ended
+    for at, (number, column) in enumerate(words):
+        if column in _NO_CHAIN:
+            continue
+        with records.record(file, number, kind="lines"):
+            if not _BRACKETS.fullmatch(column):
+                problem = f"expected brackets such as `(1`, `1)` or `(1)|(2`, not {column!r:.60}"
+                raise DataError(problem, id=document_id)
+            brackets = _BRACKET.findall(column)
+            for opens, name, closes in sorted(brackets, key=lambda one: (not (one[0] and one[2]), one[2])):
+                mentions = chains.setdefault(name, [])
+                if opens and closes:
+                    mentions.append((at, at))
+                elif opens:
+                    begun[name].append((at, number))
+                elif begun[name]:
+                    mentions.append((begun[name].pop()[0], at))
+                else:
+                    raise DataError(f"chain {name} ends a mention here that has not begun", id=document_id)
+    for (_, number), name in sorted((place, name) for name, places in begun.items() for place in places):
+        with records.record(file, number, kind="lines"):
             raise DataError(f"chain {name} begins a mention here that does not end", id=document_id)
     return chains
 

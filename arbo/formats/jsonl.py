@@ -22,15 +22,23 @@ kept as metadata; a repeated key is an error. Strings are kept exactly as writte
 A second object with the same id is dropped and counted if its content is equal, and is an error if its content differs.
 Files may be gzipped.
 
-The writer of clusters makes `{"mentions": [mention ids]}` for each cluster, which `arbo score` reads.
+A cluster, as `arbo score` reads it and the writer of clusters makes it (`mentions` is required):
+
+    {"document": "d1", "mentions": ["m1", 2, [0, 4]]}
+
+A mention is a string, an integer, or a list of these such as the span `[0, 4]`; `1` and `"1"` are two mentions. A
+cluster whose `document` is missing or null belongs to the document `""`. A line without mentions adds no cluster, but
+its document counts even if it has no other line.
 """
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 from arbo.data import Document, Entity
-from arbo.data.objects import document_line, parse, to_document, to_entity
+from arbo.data.objects import any_list, document_line, fields, parse, string, to_document, to_entity
+from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats.files import Piece
 
@@ -45,6 +53,25 @@ def document(piece: Piece, _: object) -> Document:
 def entity(piece: Piece, _: object) -> Entity:
     """Make an entity of a line."""
     return to_entity(parse(piece.content))
+
+
+def cluster(piece: Piece) -> tuple[str, list[Hashable]]:
+    """Return the document and the mentions of the cluster of a line; lists become tuples."""
+    values = fields(parse(piece.content), "a cluster", _CLUSTER, required=("mentions",))
+    for key in values["metadata"]:
+        raise DataError(f"unknown key {key!r:.60}; known: {', '.join(_CLUSTER)}")
+    return values.get("document", ""), [*map(_mention, values["mentions"])]
+
+
+_CLUSTER = {"document": string, "mentions": any_list}
+
+
+def _mention(value: Any) -> Hashable:
+    if isinstance(value, list):
+        return tuple(map(_mention, value))
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return value
+    raise DataError(f"a mention is a string, an integer or a list of these, not {json.dumps(value):.60}")
 
 
 def document_lines(document: Document, _: object) -> Iterator[str]:

@@ -1,33 +1,61 @@
 """Coreference of files: read, paired by document and scored, with notes about what does not fit."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from arbo.data import Records
 from arbo.engine import (
     Cell,
-    ClusteredDocuments,
-    DocumentCounts,
-    FileFormatError,
+    Contingency,
+    CoreferenceCounts,
     Line,
-    PairedCounts,
     Report,
     Resampling,
     Table,
-    coreference_by_document,
     coreference_lines,
-    read_clusters,
-    read_conll,
+    counts_from_contingency,
+    recall_precision_f1,
+    scores_from_counts,
     text_of,
 )
 from arbo.errors import DataError, listed
-from arbo.formats.files import read_text
+from arbo.formats import conll, jsonl
+from arbo.formats.files import line_pieces
 from arbo.progress import bars
 
 ClusterFormat = Literal["conll", "jsonl"]
+Clusters = Mapping[str, Sequence[Sequence[Hashable]]]
+"""The clusters of each document, by its name."""
 Tell = Callable[[str], None]
+
+
+class ClusterFile(NamedTuple):
+    """The content of a file of clusters."""
+
+    documents: Clusters
+    """in the order of the file, each mention once; a document without clusters has an empty list"""
+    notes: Mapping[str, int]
+    """irregularities and their counts"""
+    n_words: Mapping[str, int]
+    """the number of words of each document; empty for JSON lines"""
+
+
+class PairedCounts(NamedTuple):
+    """The counts of a response against a key."""
+
+    documents: dict[str, CoreferenceCounts]
+    """of every document of the key, in its order, with those of the mentions"""
+    missing: tuple[str, ...]
+    """documents of the key that are missing from the response, counted as empty responses"""
+    ignored: tuple[str, ...]
+    """documents that only the response has"""
+
+    @property
+    def total(self) -> CoreferenceCounts:
+        """The sum of the counts of all documents."""
+        return sum(self.documents.values(), _counts([], []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +71,10 @@ class FileScores:
         return {
             name: {
                 "response": str(paths[name]),
-                **pair.total.as_dict(),
+                **_scores(pair.total),
                 "missing_documents": list(pair.missing),
                 "ignored_documents": list(pair.ignored),
-                **({"documents": {key: of.as_dict() for key, of in pair.documents.items()}} if per_document else {}),
+                **({"documents": {key: _scores(of) for key, of in pair.documents.items()}} if per_document else {}),
             }
             for name, pair in self.pairs.items()
         }
@@ -83,12 +111,21 @@ def score_files(
 
     ``singletons`` says whether clusters of one mention count. ``tell`` takes notes, and ``warn`` warnings.
     """
-    read = partial(_read, format_=format_, singletons=singletons, tell=tell, warn=warn)
+
+    def read(path: Path) -> ClusterFile:
+        clustered = read_clusters(path, format_, singletons=singletons)
+        for note, count in clustered.notes.items():
+            tell(f"{path.name}: {count:,} {note}")
+        if not any(clustered.documents.values()):
+            where = ": no chain in the last column of any word" if clustered.n_words else ""
+            warn(f"{path.name}: no mentions{where}")
+        return clustered
+
     true, pairs = read(key), dict[str, PairedCounts]()
     for name, path in responses.items():
         response = read(path)
         _warn_of_shifts(name, true, response, warn)
-        pairs[name] = coreference_by_document(true.documents, response.documents, progress=bars("scoring"))
+        pairs[name] = paired_counts(true.documents, response.documents)
         _tell_unpaired(name, pairs[name], tell, warn)
     first, *others = pairs
     n = len(pairs[first].documents)
@@ -99,31 +136,75 @@ def score_files(
     return FileScores(pairs, Report.of(by_name, title=title, how=Resampling(seed=seed)))
 
 
-def _read(path: Path, format_: ClusterFormat | None, *, singletons: bool, tell: Tell, warn: Tell) -> ClusteredDocuments:
-    """Read a file, perhaps without clusters of one mention, and tell irregularities."""
-    if format_ is None:
-        format_ = "jsonl" if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll"
-    if path.is_dir():
-        raise DataError("cannot be read: Is a directory; arbo export --to clusters writes a file", file=str(path))
-    lines = read_text(path).split("\n")
-    if not any(map(str.strip, lines)):
-        raise DataError("the file is empty", file=str(path))
-    try:
-        clustered = read_clusters(lines) if format_ == "jsonl" else read_conll(lines)
-    except FileFormatError as error:
-        raise DataError(f"{path}{', ' if error.line else ': '}{error}") from None
-    for note, count in clustered.notes.items():
-        tell(f"{path.name}: {count:,} {note}")
-    if not any(clustered.documents.values()):
-        where = ": no chain in the last column of any word" if format_ == "conll" else ""
-        warn(f"{path.name}: no mentions{where}")
-    if singletons:
-        return clustered
-    several = {name: [one for one in clusters if len(one) > 1] for name, clusters in clustered.documents.items()}
-    return replace(clustered, documents=several)
+def read_clusters(file: Path, format_: ClusterFormat | None = None, *, singletons: bool = True) -> ClusterFile:
+    """Read the clusters of a file by document, perhaps without those of one mention.
+
+    The name of a document of CoNLL is the text after ``#begin document``, including blanks at its end; its mentions are
+    spans of words. Of repeated mentions in a document, the first counts: the one in the first cluster with the mention.
+    The reference scorer 8.01 differs for unusual files. It keeps repeated mentions that are not in the key, counts
+    comments inside a document as words, ignores text that is not a bracket, searches a whole line without tabs and not
+    only its last column, and reads only the last of several documents with the same name.
+
+    Raise DataError, with file and line, if the file cannot be read or is malformed, or has no documents.
+    """
+    documents, n_words, records = dict[str, list[Sequence[Hashable]]](), dict[str, int](), Records[Any]("documents")
+    if (format_ or ("jsonl" if file.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll")) == "jsonl":
+        for piece in line_pieces(file, records):
+            with records.record(piece.file, piece.line):
+                name, mentions = jsonl.cluster(piece)
+                documents.setdefault(name, []).append(mentions)
+    else:
+        for piece in conll.pieces(file, records):
+            with records.record(piece.file, piece.line):
+                name, chains, size = conll.clusters(piece, records)
+                if name in documents:
+                    raise DataError("an earlier document has the same name; rename one", id=name)
+                documents[name], n_words[name] = [*chains], size
+    if not documents:
+        raise DataError("the file has no documents; arbo export --to clusters writes them", file=str(file))
+    first = {name: [*_first_of_each(clusters)] for name, clusters in documents.items()}
+    n_all, n_first = (sum(len(one) for clusters in of.values() for one in clusters) for of in (documents, first))
+    records.notes["repeated mentions left out; the first of each counts"] += n_all - n_first
+    least = 1 if singletons else 2
+    kept = {name: [one for one in clusters if len(one) >= least] for name, clusters in first.items()}
+    return ClusterFile(kept, +records.notes, n_words)
 
 
-def _warn_of_shifts(name: str, key: ClusteredDocuments, response: ClusteredDocuments, warn: Tell) -> None:
+def _first_of_each(clusters: Iterable[Sequence[Hashable]]) -> Iterator[list[Hashable]]:
+    seen: set[Hashable] = set()
+    for cluster in clusters:
+        first = [mention for mention in dict.fromkeys(cluster) if mention not in seen]
+        seen.update(first)
+        if first:
+            yield first
+
+
+def paired_counts(key: Clusters, response: Clusters) -> PairedCounts:
+    """Return the counts of every document of the key; mentions are compared only within a document.
+
+    As in the CoNLL reference scorer, a document missing from the response counts as an empty response, and a document
+    only in the response is ignored.
+    """
+    names = bars("scoring")(key, len(key))
+    return PairedCounts(
+        documents={name: _counts(key[name], response.get(name, ())) for name in names},
+        missing=tuple(name for name in key if name not in response),
+        ignored=tuple(name for name in response if name not in key),
+    )
+
+
+def _counts(key: Collection[Sequence[Hashable]], response: Collection[Sequence[Hashable]]) -> CoreferenceCounts:
+    """Count the coreference of a document, and under `mentions` which mentions both sides have."""
+    table = Contingency.from_clusters(key, response)
+    mentions: list[float] = [table.n_shared, int(table.row_size.sum()), table.n_shared, int(table.column_size.sum())]
+    return CoreferenceCounts(counts_from_contingency(table), mentions=mentions)
+
+
+def _scores(counts: CoreferenceCounts) -> dict[str, Any]:
+    return {"mentions": recall_precision_f1(counts["mentions"]), "coreference": scores_from_counts(counts)}
+
+
+def _warn_of_shifts(name: str, key: ClusterFile, response: ClusterFile, warn: Tell) -> None:
     """Warn of documents whose number of words differs from the key, since a missing line shifts all later mentions."""
     other = [
         f"{document!r:.60} ({n:,}, in the key {key.n_words[document]:,})"
@@ -148,7 +229,7 @@ def _tell_unpaired(name: str, pair: PairedCounts, tell: Tell, warn: Tell) -> Non
     if pair.ignored:
         ignored = listed((f"{one!r:.60}" for one in pair.ignored), 3)
         tell(f"{name}: {_counted(len(pair.ignored))} ignored, not in the key: {ignored}")
-    right, in_key, _, in_response = pair.total.mentions
+    right, in_key, _, in_response = pair.total["mentions"]
     if not right and in_key and in_response:
         warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
     elif n_missing == n_documents:
@@ -159,9 +240,8 @@ def _counted(n: int) -> str:
     return f"{n:,} document{'s' * (n != 1)}"
 
 
-def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
-    counts = [document.mentions for document in documents]
+def _lines(documents: Collection[CoreferenceCounts]) -> list[Line]:
+    counts = [document["mentions"] for document in documents]
     right, in_key, _, in_response = map(sum, zip(*counts, strict=True))
     over = f"{right:,} right, {in_key:,} in the key, {in_response:,} in the response"
-    mentions = Line.of_counts("mentions", counts, over=over)
-    return [mentions, *coreference_lines([document.coreference for document in documents])]
+    return [Line.of_counts("mentions", counts, over=over), *coreference_lines([*documents])]

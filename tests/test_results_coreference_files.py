@@ -1,0 +1,263 @@
+"""Coreference files: CoNLL and JSON lines against the reference scorer, round trips, and hostile files."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given, strategies as st
+
+from arbo.errors import DataError
+from arbo.results.coreference_files import paired_counts, read_clusters
+from eval import coreference_counts, scores_from_counts
+
+REPEATED = "repeated mentions left out; the first of each counts"
+BEGIN, END = "#begin document (a); part 000", "#end document"
+NAME = "(a); part 000"
+
+
+def words(*columns):
+    return [f"a\t0\t{i}\tw\t{column}" for i, column in enumerate(columns)]
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
+    """Write lines to a file, and read their clusters."""
+    path = tmp_path_factory.mktemp("clusters") / "file"
+
+    def read(lines, format_="conll"):
+        path.write_bytes("\n".join(lines).encode())
+        return read_clusters(path, format_)
+
+    return read
+
+
+def golden(shared):
+    folder = shared("golden/conll")
+    cases = [json.loads(line) for line in (folder / "expected.jsonl").read_text("utf-8").splitlines()]
+    assert len(cases) == 26
+    for case in cases:
+        yield case, *(read_clusters(folder / case[f"{side}_file"]) for side in ("key", "response"))
+
+
+# The reference scorer
+
+
+def ratios(score):
+    return {"r": score["recall"], "p": score["precision"], "f1": score["f1"]}
+
+
+def test_golden_values(shared):
+    for case, key, response in golden(shared):
+        counts = paired_counts(key.documents, response.documents).total
+        assert counts["mentions"] == case["mentions"]["counts"], case["name"]
+        scores = scores_from_counts(counts)
+        assert scores["conll"] == pytest.approx(case["expected"].pop("conll"), abs=1e-9), case["name"]
+        for metric, expected in case["expected"].items():
+            assert ratios(scores[metric]) == pytest.approx(expected, abs=1e-9), (case["name"], metric)
+            for got, count in zip(scores[metric]["counts"], case["counts"][metric], strict=True):
+                assert got == (count if isinstance(count, int) else pytest.approx(count, abs=1e-9)), case["name"]
+
+
+def reference_reading(columns):
+    """The clusters of brackets parted by bars, by the searches of the reference scorer, in its order."""
+    index, half, entities = {}, {}, {}
+    for word, column in enumerate(columns):
+        for pattern in (r"\((\d+)\)", r"\((\d+)", r"(\d+)\)"):
+            for chain in re.findall(pattern, column):
+                mentions = entities.setdefault(index.setdefault(chain, len(index)), [])
+                if pattern == r"\((\d+)\)":
+                    mentions.append((word, word))
+                elif pattern == r"\((\d+)":
+                    half.setdefault(chain, []).append(word)
+                else:
+                    mentions.append((half[chain].pop(), word))
+            column = re.sub(pattern, "", column)
+    return [entities[i] for i in sorted(entities)]
+
+
+@st.composite
+def columns_of_brackets(draw):
+    """Brackets in any order: spans of one chain may cross, touch and repeat."""
+    n = draw(st.integers(1, 6))
+    columns = [[] for _ in range(n)]
+    for _ in range(draw(st.integers(0, 7))):
+        first, last = sorted(draw(st.tuples(*[st.integers(0, n - 1)] * 2)))
+        chain = draw(st.integers(1, 3))
+        if first == last:
+            columns[first].append(f"({chain})")
+        else:
+            columns[first].append(f"({chain}")
+            columns[last].append(f"{chain})")
+    return ["|".join(draw(st.permutations(column))) or "-" for column in columns]
+
+
+@given(columns=columns_of_brackets())
+def test_brackets_are_read_as_by_the_reference_scorer(columns, read):
+    found = read([BEGIN, *words(*columns), END])
+    clusters = reference_reading(columns)
+    seen = set()
+    first = [[m for m in dict.fromkeys(c) if not (m in seen or seen.add(m))] for c in clusters]
+    assert found.documents[NAME] == [cluster for cluster in first if cluster]
+    assert sum(found.notes.values()) == sum(map(len, clusters)) - len(seen)
+
+
+# What a file says
+
+
+@pytest.mark.parametrize(("columns", "clusters"), [(["-", "_", "*"], []), (["(one)|(2-b)"], [[(0, 0)]])])
+def test_brackets(columns, clusters, read):
+    assert read([BEGIN, *words(*columns), END]).documents == {NAME: clusters}
+
+
+def test_documents_and_parts(read):
+    found = read([
+            "# global", "", BEGIN, *words("-", "(1)"), "", *words("(1)"), END, "#begin document (a); part 001 ", END,
+            "#begin document b", "  ", *words("(1)"), END, "", "# done",
+        ])  # fmt: skip
+    assert found.documents == {NAME: [[(1, 1), (2, 2)]], "(a); part 001 ": [], "b": [[(0, 0)]]}
+    assert found.n_words == {NAME: 3, "(a); part 001 ": 0, "b": 1}
+    assert found.notes == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\t", "   "),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("(1\n", "(1\t \n"),
+        lambda text: text.replace("a\t0\t0\tw", "only"),
+        lambda text: text.replace("w", "(3\u2028\u00a07)").replace("\t-", "\t_"),
+        lambda text: text.removesuffix("\n"),
+        lambda text: text.replace("#begin", "# begin").replace("#end", "# end"),
+    ],
+)
+def test_layout_changes_nothing(change, read):
+    text = "\n".join((BEGIN, *words("(1", "-", "1)|(2)", "(2)"), END, ""))
+    expected = {NAME: [[(0, 2)], [(2, 2), (3, 3)]]}
+    assert change(text) != text
+    assert read(text.split("\n")).documents == expected
+    assert read(change(text).split("\n")).documents == expected
+
+
+def test_a_last_column_of_blanks_is_the_last_not_the_line(read):
+    """The reference scorer would search the whole line and find a mention of chain 7 in the word."""
+    assert read([BEGIN, "a 0 0 (7) NN (TOP* (1)", END]).documents == {NAME: [[(0, 0)]]}
+    assert read([BEGIN, "a 0 0 (7) NN (TOP* -", END]).documents == {NAME: []}
+
+
+# Files that cannot be meant
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "problem"),
+    [
+        ([BEGIN, *words("-", "1)"), END], 3, "chain 1 ends a mention here that has not begun"),
+        ([BEGIN, *words("(2)", "(2)(1|(3", "3)"), END], 3, "chain 1 begins a mention here that does not end"),
+        ([BEGIN, "a 0 0   w   (3)(1  ", END], 2, "chain 1 begins"),
+        ([BEGIN, *words("word"), END], 2, r"expected brackets such as `\(1`, `1\)` or `\(1\)\|\(2`, not 'word'"),
+        ([BEGIN, *words("(1)||(2)"), END], 2, r"not '\(1\)\|\|\(2\)'"),
+        ([BEGIN, *words("(1)", "(1", "1)(2)|(2", "(1"), END], 4, "chain 2 begins"),
+        ([BEGIN, *words("(1))"), END], 2, "expected brackets"),
+        (["", *words("-"), BEGIN, END], 2, "a word outside a document; a document begins with `#begin"),
+        ([BEGIN, END, *words("-")], 3, "a word outside"),
+        ([BEGIN, *words("-"), "#begin document b", END], 1, "`#end document` is missing"),
+        ([BEGIN, END, BEGIN, *words("-")], 3, "`#end document` is missing"),
+        ([BEGIN, END, BEGIN, END], 3, r"'\(a\); part 000': an earlier document has the same name"),
+        (["# nothing"], None, "the file has no documents"),
+        (['{"mentions": ["a"]}'], 1, "is it `jsonl`"),
+    ],
+)
+def test_malformed_files_are_told_by_place(lines, line, problem, read):
+    with pytest.raises(DataError, match=problem) as caught:
+        read(lines)
+    assert caught.value.line == line
+    assert len(caught.value.problem) < 200
+
+
+@given(text=st.text() | st.text("#begin documt()12|-\t\n\r_*", max_size=80).map(lambda text: f"{BEGIN}\n{text}"))
+def test_any_lines_are_read_or_refused(text, read):
+    lines = text.split("\n")
+    for format_ in ("conll", "jsonl"):
+        try:
+            read(lines, format_)
+        except DataError as error:
+            place = error.line or 1
+        else:
+            continue
+        assert 1 <= place <= len(lines)
+
+
+# JSON lines
+
+
+def test_clusters(read):
+    found = read(
+        [
+            '{"document": "d", "mentions": ["a", 1, "1", [0, 4], [[0, 1], [4, 5]]]}',
+            "",
+            '{"mentions": ["a"]}\r',
+            '{"mentions": ["b"], "document": null}',
+            '{"document": "d", "mentions": ["b"]}',
+            '{"document": "e", "mentions": []}',
+        ],
+        "jsonl",
+    )
+    assert found.documents == {"d": [["a", 1, "1", (0, 4), ((0, 1), (4, 5))], ["b"]], "": [["a"], ["b"]], "e": []}
+    assert found.notes == {}
+
+
+def test_of_repeated_mentions_the_first_counts(read):
+    lines = ['{"mentions": [[1, 2], "x", [1, 2]]}', '{"mentions": ["y", "x"]}', '{"mentions": ["x"]}']
+    assert read(lines, "jsonl") == ({"": [[(1, 2), "x"], ["y"]]}, {REPEATED: 3}, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"mentions": ["a"]', "not JSON: Expecting ',' delimiter at character 19; write each object on one line"),
+        ("[]", "a cluster must be a JSON object, not this list"),
+        ('{"mentions": [], "mention": 1, "document": "d"}', "unknown key 'mention'; known: document, mentions"),
+        ('{"document": "d"}', "a cluster needs the key 'mentions'"),
+        ('{"mentions": "ab"}', "'mentions' of a cluster must be a list, not a string"),
+        ('{"mentions": [{}], "document": 3}', "'document' of a cluster must be a string (in quotes), not a number"),
+        *(
+            (f'{{"mentions": [{value}]}}', f"a string, an integer or a list of these, not {value}")
+            for value in ("true", "null", "1.5")
+        ),
+        ('{"mentions": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ('{"mentions": [' + "9" * 5_000 + "]}", "thousands of digits"),
+    ],
+)
+def test_malformed_clusters_are_told_by_place(line, problem, read):
+    with pytest.raises(DataError) as caught:
+        read(['{"mentions": []}', line], "jsonl")
+    assert problem in str(caught.value)
+    assert caught.value.line == 2
+    assert len(caught.value.problem) < 200
+
+
+# Pairs of documents
+
+
+def test_the_documents_of_the_key_are_scored():
+    key = {"both": [["a", "b"], ["c"]], "missing": [["a", "b"]], "none": []}
+    response = {"extra": [["x", "y"]], "none": [["z"]], "both": [["a", "b", "c", "d"]]}
+    counts = paired_counts(key, response)
+    assert list(counts.documents) == ["both", "missing", "none"]
+    assert (counts.missing, counts.ignored) == (("missing",), ("extra",))
+    both = coreference_counts(key["both"], response["both"])
+    assert counts.documents["both"] == {**both, "mentions": [3, 3, 3, 4]}
+    assert counts.documents["missing"]["lea"] == coreference_counts(key["missing"], [])["lea"]
+    assert counts.total["mentions"] == [3, 5, 3, 5]
+    assert counts.total["muc"] == [1, 2, 1, 3]
+    assert counts.total["b3"][1::2] == [5, 5]
+
+
+def test_a_repeated_mention_that_the_key_lacks_counts_once(read):
+    """The reference scorer keeps it twice: it would divide the precision of B-cubed by 4, not 3."""
+    key = read([BEGIN, *words("(1)", "(1)", "-"), END]).documents
+    response = read([BEGIN, *words("(1)", "(1)", "(1)|(2)"), END])
+    assert response.notes == {REPEATED: 1}
+    counts = paired_counts(key, response.documents).total
+    assert counts.pop("mentions") == [2, 2, 2, 3]
+    assert counts == coreference_counts([["a", "b"]], [["a", "b", "c"]])
