@@ -20,16 +20,14 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> IntArray:
 
     ``labels`` is a one-dimensional array, or an ordered iterable of hashable values; error messages call it ``name``.
     Integers are fastest: O(n) if their range is of the order of n. Raise ValueError if the array is not one-dimensional
-    or a label is missing (NaN, NaT, None or masked), and TypeError if the labels are unordered or a single string, or a
-    label cannot be hashed.
+    or a label is missing (NaN, NaT or None), and TypeError if the labels are unordered or a single string, or a label
+    cannot be hashed.
 
     >>> encode_labels(["b", "a", "b"])
     array([0, 1, 0])
     """
     if labels is None or isinstance(labels, str | bytes | Set | Mapping):
         raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
-    if isinstance(labels, np.ma.MaskedArray) and np.ma.is_masked(labels):
-        raise _missing(name, np.flatnonzero(np.ma.getmaskarray(labels)))
     if not hasattr(labels, "__array__"):
         return _encode_hashables(list(labels), name)
     array = np.asarray(labels)
@@ -51,10 +49,7 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> IntArray:
 def _encode_hashables(labels: list[Any], name: str) -> IntArray:
     number: defaultdict[Any, int] = defaultdict()
     number.default_factory = number.__len__  # a new label gets the next code
-    try:
-        codes = np.fromiter(map(number.__getitem__, labels), np.int64, len(labels))
-    except TypeError:
-        raise unhashable(name, labels) from None
+    codes = np.fromiter(map(number.__getitem__, labels), np.int64, len(labels))
     if any(label is None or label != label for label in number):
         raise _missing(name, np.array([i for i, x in enumerate(labels) if x is None or x != x]))
     return codes
@@ -65,17 +60,6 @@ def _missing(name: str, where: npt.NDArray[Any]) -> ValueError:
         f"{name} has missing labels (such as NaN or None): {len(where)} in all, the first at position {where[0]} "
         "(from 0); leave these items out, or give each its own label"
     )
-
-
-def unhashable(name: str, values: Iterable[Any]) -> TypeError:
-    """Return the error that names the first value which cannot be hashed, of which there is one."""
-    for position, value in enumerate(values):
-        try:
-            hash(value)
-        except TypeError:
-            problem = f"a {type(value).__name__}, which cannot be hashed; give strings, numbers or tuples of these"
-            return TypeError(f"{name}[{position}] is {value!r}, {problem}")
-    raise AssertionError("no value is unhashable")
 
 
 class Brief:

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from .arrays import BoolArray, Brief, IntArray, Labels, encode_labels, unhashable
+from .arrays import BoolArray, Brief, IntArray, Labels, encode_labels
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
@@ -108,11 +108,8 @@ class Contingency(Brief):
             members = _members(clusters, side)
             size = np.fromiter(map(len, members), np.int64, len(members))
             n_before = len(number)
-            try:
-                of_side = np.fromiter(map(number.__getitem__, chain.from_iterable(members)), np.int64, int(size.sum()))
-                is_sound = all(mention == mention for mention in islice(number, n_before, None))  # NaN equals nothing
-            except (TypeError, ValueError):
-                raise _fault(members, side) from None
+            of_side = np.fromiter(map(number.__getitem__, chain.from_iterable(members)), np.int64, int(size.sum()))
+            is_sound = all(mention == mention for mention in islice(number, n_before, None))  # NaN equals nothing
             if not is_sound or np.bincount(of_side).max(initial=0) > 1:
                 raise _fault(members, side)
             numbers.append(of_side)
@@ -163,34 +160,21 @@ def n_pairs(sizes: IntArray) -> int:
 def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
     if clusters is None or isinstance(clusters, str | bytes | Mapping):
         raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters")
-    # Not copied if possible, since a million mentions can be in a million clusters.
-    return [
-        cluster if isinstance(cluster, _COLLECTIONS) else _listed(cluster, side, i)
-        for i, cluster in enumerate(clusters)
-    ]
+    members: list[Collection[Hashable]] = []
+    for i, cluster in enumerate(clusters):
+        if isinstance(cluster, str | bytes) or not isinstance(cluster, Iterable):
+            raise TypeError(f"{side}[{i}] is {cluster!r}, not a cluster: give a list of mention ids")
+        # Not copied if possible, since a million mentions can be in a million clusters.
+        members.append(cluster if isinstance(cluster, _COLLECTIONS) else list(cluster))
+    return members
 
 
-def _listed(cluster: Any, side: str, i: int) -> list[Hashable]:
-    if isinstance(cluster, str | bytes):
-        raise TypeError(f"{side}[{i}] is {cluster!r}, a string, not a cluster: write [{cluster!r}]")
-    if isinstance(cluster, np.ndarray):
-        cluster = cluster.tolist()
-    try:
-        return list(cluster)
-    except TypeError:
-        raise TypeError(f"{side}[{i}] is {cluster!r}, not a cluster (an iterable of mention ids)") from None
-
-
-def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
-    """Return the error that names the first mention of a side which is repeated, or cannot be hashed, or is NaN."""
+def _fault(members: list[Collection[Hashable]], side: str) -> ValueError:
+    """Return the error that names the first repeated mention of a side; without one, a mention is NaN."""
     first: dict[Hashable, int] = {}
     for i, cluster in enumerate(members):
         for mention in cluster:
-            try:
-                is_repeated = mention in first
-            except TypeError:
-                return unhashable(f"{side}[{i}]", cluster)
-            if is_repeated:
+            if mention in first:
                 where = f"clusters {first[mention]} and {i}" if first[mention] != i else f"cluster {i}"
                 return ValueError(f"mention {mention!r} is twice in the {side}: in {where} (from 0); remove one")
             first[mention] = i

@@ -14,7 +14,6 @@ from typing import NamedTuple, Self, TypeAlias
 import numpy as np
 
 from .arrays import BoolArray, Brief, FloatArray, IntArray
-from .contingency import Contingency
 from .ratio import nan_to_zero, proportion
 
 # Maps counts, (..., columns), of one or more systems or samples to their scores, (...).
@@ -25,26 +24,13 @@ _BLOCK = 1 << 20  # number of weights in memory at once: 8 MB as float64
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """Settings of intervals and tests; reports print them.
-
-    Raise ValueError if a number of samples is below 1, the seed is negative, or the level is not between 0 and 1, and
-    TypeError if a number of samples or the seed is not an integer.
-    """
+    """Settings of intervals and tests; reports print them."""
 
     n_resamples: int = 1000  # number of bootstrap samples of a score whose counts can be added
     n_permutations: int = 10_000  # number of random exchanges; if there are no more than this in all, each is used once
     n_half_samples: int = 500  # number of half-samples of the documents; each counts half the mentions
     level: float = 0.95  # confidence level of intervals, between 0 and 1
     seed: int = 0  # seed of all random draws
-
-    def __post_init__(self) -> None:
-        for name, least in (("n_resamples", 1), ("n_permutations", 1), ("n_half_samples", 1), ("seed", 0)):
-            if not isinstance(getattr(self, name), int):
-                raise TypeError(f"{name}={getattr(self, name)!r} must be an integer")
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
-        if not 0 < self.level < 1:
-            raise ValueError(f"level={self.level} is not between 0 and 1; write 0.95 for 95 %")
 
 
 class Interval(NamedTuple):
@@ -61,7 +47,7 @@ class Comparison(NamedTuple):
     p_value: float  # two-sided: the probability of a difference at least as large by chance
 
 
-class Figure(ABC):
+class Figure(Brief, ABC):
     """A score of a system (higher is better) with its uncertainty."""
 
     score: float
@@ -79,39 +65,25 @@ class Figure(ABC):
         """Whether the score is defined, that is, not 0/0."""
         return not math.isnan(self.score)
 
+    @abstractmethod
     def interval(self, how: Resampling) -> Interval | None:
         """Return the confidence interval; None with fewer than 2 documents, or for an undefined score."""
-        return self._interval(how) if self.n_documents >= 2 and self.is_defined else None
 
+    @abstractmethod
     def against(self, other: Self, how: Resampling) -> Comparison | None:
         """Compare with another system on the same documents in the same order; None with fewer than 2 documents.
 
         Raise ValueError if the systems differ in the shape of their counts (`Summed`), or in the documents or true
         clusters of their mentions (`OfClusters`).
-
-        >>> right, wrong = Summed(np.array([[1, 1]] * 6), proportion), Summed(np.array([[0, 1]] * 6), proportion)
-        >>> right.against(wrong, Resampling())
-        Comparison(difference=1.0, p_value=0.03125)
         """
-        self._check_comparable(other)
-        return self._comparison(other, how) if self.n_documents >= 2 else None
 
     @abstractmethod
     def method(self, how: Resampling) -> dict[str, str]:
         """Describe how ``interval`` and ``test`` are computed, ready for JSON."""
 
-    @abstractmethod
-    def _interval(self, how: Resampling) -> Interval | None: ...
-
-    @abstractmethod
-    def _check_comparable(self, other: Self) -> None: ...
-
-    @abstractmethod
-    def _comparison(self, other: Self, how: Resampling) -> Comparison: ...
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Summed(Brief, Figure):
+class Summed(Figure):
     """A score of counts that can be added over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is a percentile `bootstrap` over documents, and the comparison is `approximate_randomisation`.
@@ -123,6 +95,9 @@ class Summed(Brief, Figure):
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
     (0.8182, Interval(low=0.5, high=1.0))
+    >>> right, wrong = Summed(np.array([[1, 1]] * 6), proportion), Summed(np.array([[0, 1]] * 6), proportion)
+    >>> right.against(wrong, Resampling())
+    Comparison(difference=1.0, p_value=0.03125)
     """
 
     counts: FloatArray
@@ -147,17 +122,21 @@ class Summed(Brief, Figure):
         object.__setattr__(self, "score", float(self.ratio(counts.sum(axis=0))))
         object.__setattr__(self, "n_documents", len(counts))
 
-    def _interval(self, how: Resampling) -> Interval | None:
+    def interval(self, how: Resampling) -> Interval | None:
+        """Return the percentiles of the samples whose score is defined."""
+        if self.n_documents < 2 or not self.is_defined:
+            return None
         scores = bootstrap(self.counts, self.ratio, how)
-        is_defined = ~np.isnan(scores)  # scores of 0/0 are left out
+        is_defined = ~np.isnan(scores)
         return _percentiles(scores[is_defined], how.level) if is_defined.any() else None
 
-    def _check_comparable(self, other: Self) -> None:
+    def against(self, other: Self, how: Resampling) -> Comparison | None:
+        """Compare by `approximate_randomisation`."""
         if self.counts.shape != other.counts.shape:
             wrong = f"counts has shape {self.counts.shape}, but in the other system {other.counts.shape}"
             raise ValueError(f"{wrong}; give both for the same documents and columns in the same order")
-
-    def _comparison(self, other: Self, how: Resampling) -> Comparison:
+        if self.n_documents < 2:
+            return None
         return approximate_randomisation(self.counts, other.counts, lambda sums: nan_to_zero(self.ratio(sums)), how)
 
     def method(self, how: Resampling) -> dict[str, str]:
@@ -178,7 +157,7 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OfClusters(Brief, Figure):
+class OfClusters(Figure):
     """A score of clusters across documents, whose counts cannot be added over documents.
 
     A bootstrap sample would contain some documents twice, and a mention would corefer with its copy; if clusters are
@@ -208,18 +187,22 @@ class OfClusters(Brief, Figure):
     half_scores: Callable[[Resampling], FloatArray]
     """scores of the half-samples, from `half_samples`; 0 for 0/0"""
 
-    def _interval(self, how: Resampling) -> Interval:
+    def interval(self, how: Resampling) -> Interval | None:
+        """Return the percentiles of the deviations around the score."""
+        if self.n_documents < 2 or not self.is_defined:
+            return None
         deviations = half_sample_deviations(self.half_scores(how), self.n_documents)
         low, high = _percentiles(self.value + deviations, how.level)
         return Interval(low, max(self.value, min(1.0, high)))
 
-    def _check_comparable(self, other: Self) -> None:
+    def against(self, other: Self, how: Resampling) -> Comparison | None:
+        """Compare by the scores of the same halves."""
         for name in ("labels_true", "document"):
-            if not _is_same_partition(getattr(self, name), getattr(other, name)):
+            if not np.array_equal(getattr(self, name), getattr(other, name)):
                 advice = "give both the same mentions, true clusters and documents in the same order"
                 raise ValueError(f"{name} differs between the systems; {advice}")
-
-    def _comparison(self, other: Self, how: Resampling) -> Comparison:
+        if self.n_documents < 2:
+            return None
         difference = self.value - other.value
         differences = self.half_scores(how) - other.half_scores(how)
         deviations = half_sample_deviations(differences, self.n_documents)
@@ -231,13 +214,6 @@ class OfClusters(Brief, Figure):
         n = self.n_documents
         halves = f"{how.n_half_samples:,} random halves of {n:,} document{'s' * (n != 1)}"
         return {"interval": halves, "test": halves}
-
-
-def _is_same_partition(one: IntArray, other: IntArray) -> bool:
-    if len(one) != len(other):
-        return False
-    table = Contingency.from_labels(one, other)
-    return len(table.count) == len(table.row_size) == len(table.column_size)
 
 
 def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:

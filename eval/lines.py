@@ -55,8 +55,7 @@ _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "
 def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1 from the counts of each document.
 
-    The values are those of `scores_from_counts` for the sum of the documents. Raise TypeError if ``documents`` is a
-    mapping.
+    The values are those of `scores_from_counts` for the sum of the documents.
 
     >>> from eval.coreference import coreference_counts
     >>> same, apart = [["a", "b"]], [["a"], ["b"]]
@@ -64,9 +63,6 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("MUC", "LEA", "CoNLL")}
     {'MUC': 0.6667, 'LEA': 0.5, 'CoNLL': 0.7302}
     """
-    if isinstance(documents, Mapping):
-        kind = type(documents).__name__
-        raise TypeError(f"documents is of type {kind}; give a list of counts per document, [counts] for one document")
     rows = {metric: np.array([document[metric] for document in documents], np.float64) for metric in METRICS}
     return _lines({metric: of.reshape(-1, 8 if metric == "blanc" else 4) for metric, of in rows.items()})
 

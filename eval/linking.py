@@ -132,7 +132,7 @@ class LinkingOutcomes(Brief):
         Every label has counts, even if none of its mentions has a concept. ``name`` is the word for the labels in error
         messages. O(mentions) time for each count, for any number of groups. Raise ValueError if the number of labels is
         wrong, or a k is not from 1 to the number of candidates, and TypeError if the labels are an unordered collection
-        or cannot be hashed, or ``k`` is not a list of integers.
+        or cannot be hashed.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.macro(["a", "a", None]).groups.items()}
@@ -173,8 +173,6 @@ class LinkingOutcomes(Brief):
         ]
 
     def _checked(self, k: Sequence[int]) -> tuple[int, ...]:
-        if isinstance(k, int | np.integer):
-            raise TypeError(f"k is {k}, not a list; write k=[{k}]")
         ks = tuple(integer_array(k, name="k", low=1).tolist())
         if ks and self.rank is None:
             raise ValueError(f"recall at k={list(ks)} needs candidates; give candidates, or leave k out")
@@ -205,17 +203,15 @@ class LinkingScores:
     ) -> Self:
         """Compute the scores of outcomes; see `linking_scores` for the parameters."""
         was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(outcomes))
-        if groups is not None and not isinstance(groups, Mapping):
-            kind = type(groups).__name__
-            raise TypeError(f'groups is of type {kind}, not a mapping from names to labels; write {{"type": labels}}')
-        named = (groups or {}).items()
         return cls(
             overall=outcomes.count(k=k),
             seen=None if was_seen is None else outcomes.count(was_seen, k=k),
             unseen=None if was_seen is None else outcomes.count(~was_seen, k=k),
             no_concept=int((outcomes.annotated & ~outcomes.concept).sum()),
             not_annotated=int((~outcomes.annotated).sum()),
-            macro={name: outcomes.macro(labels, k=k, name=f"groups[{name!r}]") for name, labels in named},
+            macro={
+                name: outcomes.macro(labels, k=k, name=f"groups[{name!r}]") for name, labels in (groups or {}).items()
+            },
         )
 
     @property
@@ -282,7 +278,7 @@ def linking_scores(
     the name of each grouping to the labels of the mentions, such as ``{"type": types, "domain": domains}``; it adds
     means over the groups under this name. A mention with the label None belongs to no group. The other arguments are
     those of `linking_outcomes`. The errors are those of `linking_outcomes` and `LinkingOutcomes.macro`; raise
-    TypeError also if ``seen`` does not hold booleans or ``groups`` is not a mapping.
+    TypeError also if ``seen`` does not hold booleans.
 
     Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
 

@@ -150,8 +150,3 @@ def test_arrays_that_are_no_tree(left, right, height, message):
 def test_floats_that_are_no_numbers_of_nodes(node):
     with pytest.raises(TypeError, match="right holds float64, not integers"):
         all_cuts([0, 0, 1], [0], [node], [1.0])
-
-
-def test_an_unknown_metric_is_refused():
-    with pytest.raises(ValueError, match="metric='ceafe' is not one of ari, pairwise, b3, muc"):
-        all_cuts([0, 0], [0], [1], [1.0]).best("ceafe")

@@ -169,8 +169,6 @@ def test_memory_is_bounded_by_blocks_that_do_not_show(case, cells):
         ({"gold_indices": [7, 4, 5, 6, -1, -2]}, ValueError, "gold_indices holds -2 at position 5"),
         ({"annotated": [False] * 6}, ValueError, "False for mention 0 .* gold ids .such mentions: 4"),
         ({"seen": [1] * 6}, TypeError, "seen holds int64, not booleans"),
-        ({"k": 3}, TypeError, r"k is 3, not a list; write k=\[3\]"),
-        ({"groups": ["a"] * 6}, TypeError, 'groups is of type list, not a mapping .* write {"type": labels}'),
         ({"k": [1, 4]}, ValueError, r"k=\[1, 4\] has 4, but a mention has 3 candidates"),
         ({"k": [1, 0]}, ValueError, "k holds 0 at position 1; the smallest value allowed is 1"),
         ({"k": [1], "candidates": None}, ValueError, r"recall at k=\[1\] needs candidates"),

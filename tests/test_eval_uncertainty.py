@@ -56,22 +56,6 @@ def collection(n_documents, rng, *, noise=0.3, n_entities=40, n_systems=1):
 # Resampling ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "error"),
-    [
-        ("n_resamples", 0, ValueError),
-        ("n_permutations", 0, ValueError),
-        ("n_half_samples", -1, ValueError),
-        ("level", 1.0, ValueError),
-        ("seed", -1, ValueError),
-        *((name, 1.5, TypeError) for name in ("n_resamples", "n_permutations", "n_half_samples", "seed")),
-    ],
-)
-def test_impossible_resampling_is_refused(name, value, error):
-    with pytest.raises(error, match=f"{name}={value}"):
-        Resampling(**{name: value})
-
-
 def test_bootstrap_scores_documents_drawn_with_replacement():
     counts = shares(30, np.random.default_rng(1)).astype(float)
     drawn = np.random.default_rng(7).integers(30, size=(50, 30))
@@ -147,7 +131,6 @@ def test_fewer_than_two_documents_say_nothing(n_documents):
         (lambda: Line.of_counts("NIL", np.ones((2, 3))), r"shape \(2, 3\), not \(documents, 4\)"),
         (lambda: Line.of_counts("NIL", [[2, 3, 2, 2], [3, 2, 1, 1]]), "the numerator 3 and the smaller"),
         (lambda: Line.of_counts("NIL", [[2, 3, 2, 2], [1, 1, 3, 2]]), "the numerator 3 and the smaller"),
-        (lambda: coreference_lines(coreference_counts([["a"]], [["a"]])), "give a list of counts per document"),
     ],
 )
 def test_odd_counts_are_refused(call, words):
