@@ -27,7 +27,7 @@ from .coreference import (
     counts_from_contingency,
     scores_from_counts,
 )
-from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, conll_of_cuts
+from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts
 from .figures import Comparison, Figure, Interval, Resampling, Summed
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
@@ -42,7 +42,7 @@ __all__ = [
     "CoreferenceScores", "Curves", "CutMetric", "Cuts", "Figure", "Interval", "Line", "LinkingCounts",
     "LinkingOutcomes", "LinkingScores", "MacroScores", "NilScores", "PairCounts", "Report", "Resampling", "Score",
     "SpanCounts", "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
-    "cluster_lines", "clustering_scores", "conll_of_cuts", "coreference_counts", "coreference_lines",
+    "cluster_lines", "clustering_scores", "coreference_counts", "coreference_lines",
     "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency", "f_measure", "linking_outcomes",
     "linking_scores", "nil_as_class", "nil_curve", "nil_scores", "proportion", "scores_from_counts", "span_scores",
     "threshold_curve",

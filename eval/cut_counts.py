@@ -31,18 +31,16 @@ class CutCounts(NamedTuple):
     purity: float  # sum over the pairs of a class of the purity of the first cluster that holds both
 
 
-def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:
-    """Count at every cut of a merge tree; O(n log n) time, O(n) memory.
+def cut_counts(leaf_class: IntArray, joined: IntArray, n_steps: int, class_size: IntArray) -> CutCounts:
+    """Count at every cut of a merge tree whose leaves are on a `line`; O(n log n) time, O(n) memory.
 
-    `all_cuts` describes the tree. ``step`` holds, for each merge, the index of its height among the distinct heights,
-    and ``class_size`` the number of leaves of each class.
+    A step is a distinct height of merges. ``leaf_class`` is the class of each leaf on the line, and ``class_size`` the
+    number of leaves of each class.
     """
-    n_steps = int(step[-1]) + 1 if len(step) else 0
-    leaves, joined = line(label, left, right, step, n_steps, int(class_size.sum()))
-    member, met = _meetings(label[leaves], joined, n_steps, np.cumsum(class_size) - class_size)
+    member, met = _meetings(leaf_class, joined, n_steps, np.cumsum(class_size) - class_size)
     joins, meetings = _by_step(joined, n_steps), _by_step(met, n_steps)
-    alone = class_size[label[leaves]] == 1
-    return CutCounts(*_walk(joins, meetings, member, label[leaves[member]], class_size, alone))
+    alone = class_size[leaf_class] == 1
+    return CutCounts(*_walk(joins, meetings, member, leaf_class[member], class_size, alone))
 
 
 def _kernel(function: Function) -> Function:
@@ -57,7 +55,8 @@ def line(
 ) -> tuple[IntArray, IntArray]:
     """Order the leaves with a class so that each cluster is a range.
 
-    Also return the step that joins each place with the previous one; ``n_steps`` means never, as at place 0.
+    `all_cuts` describes the tree; ``step`` is the step of each merge. Also return the step that joins each place with
+    the previous one; ``n_steps`` means never, as at place 0.
     """
     n_leaves = len(label)
     size = np.empty(n_leaves + len(left), np.int64)

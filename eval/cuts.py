@@ -57,6 +57,10 @@ class Cuts(Brief):
     ``|A & K| / |A|``, where ``K`` is the class and ``A`` is the first cluster of the tree with both leaves. Merges of
     equal height are one node with several children. A pair that a forest never joins counts as 0. It is 0 if no class
     has two leaves. Source: Heller and Ghahramani 2005, Bayesian hierarchical clustering, ICML."""
+    leaf_class: IntArray
+    """(leaves with a class,) the class of each leaf, from 0, in an order in which every cluster is a range."""
+    joined: IntArray
+    """(leaves with a class,) the first cut after that in which each leaf is with the previous one, or the last cut."""
 
     def best(self, metric: CutMetric) -> BestCut:
         """Return the cut with the best ARI or F1; ties go to the smallest threshold.
@@ -71,6 +75,35 @@ class Cuts(Brief):
         place = int(np.argmax(curve))
         return BestCut(float(self.threshold[place]), float(curve[place]), place)
 
+    def conll(self) -> FloatArray:
+        """Return the CoNLL F1 of each cut that can be the best, and NaN for other cuts, as (cuts,).
+
+        The maximum is exact, and all its ties are computed. CEAF-e needs an alignment of clusters for each cut. Its
+        similarity grows by at most 1/2 with a merge of two clusters, and falls by at most 4/3. So the alignment at one
+        cut bounds CoNLL at all others, and the cut with the highest bound is computed next, until no bound reaches the
+        best value. This takes a few dozen alignments for the entities of ECB+; in the worst case, one for each cut.
+
+        >>> all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6]).conll().tolist()
+        [nan, nan, 1.0, nan]
+        """
+        n_classes = int(self.leaf_class.max(initial=-1)) + 1
+        n_both = np.maximum(n_classes + self.clusters, 1)
+        bound = np.minimum(n_classes, self.clusters).astype(np.float64)  # of the similarity of CEAF-e
+        score = np.full(len(bound), np.nan)
+        is_open = np.ones(len(bound), np.bool_)
+        while is_open.any():
+            conll = (self.muc.f1 + self.b3.f1 + 2 * bound / n_both) / 3
+            place = int(np.argmax(np.where(is_open, conll, -1)))
+            if conll[place] < score.max(initial=-1, where=~is_open) - 1e-12:
+                break
+            clusters = np.cumsum(self.joined >= place)
+            similarity = METRICS["ceafe"](Contingency.from_labels(self.leaf_class, clusters))[0]
+            score[place] = (self.muc.f1[place] + self.b3.f1[place] + 2 * similarity / n_both[place]) / 3
+            is_open[place] = False
+            merges = self.clusters[place] - self.clusters  # from this cut to each
+            bound = np.minimum(bound, similarity + np.where(merges > 0, merges / 2, -4 / 3 * merges))
+        return score
+
 
 def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> Cuts:
     """Score every cut of a merge tree in one pass.
@@ -82,8 +115,7 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
         labels_true: (leaves,) the class of each leaf as an integer. A leaf of class -1 is part of the tree, but is not
             scored.
         left: (merges,) one of the two nodes that merge ``i`` joins into node ``leaves + i``; nodes ``0 .. leaves - 1``
-            are the leaves. A forest, with fewer than ``leaves - 1`` merges, is valid, as are floats that are whole
-            numbers, as in the linkage matrix of SciPy.
+            are the leaves. A forest, with fewer than ``leaves - 1`` merges, is valid.
         right: (merges,) the other of the two nodes.
         height: (merges,) thresholds at which the merges happen, ascending. Merges of equal height happen together.
 
@@ -95,19 +127,24 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
 
     >>> from scipy.cluster.hierarchy import linkage
     >>> Z = linkage([[0.0], [1.0], [4.0], [6.0]], "average")
-    >>> left, right, height = Z[:, 0], Z[:, 1], Z[:, 2]
-    >>> all_cuts([0, 0, 1, 1], left, right, height).best("ari")
+    >>> left, right = Z[:, :2].astype(int).T
+    >>> all_cuts([0, 0, 1, 1], left, right, Z[:, 2]).best("ari")
     BestCut(threshold=2.0, value=1.0, place=2)
     """
-    from .cut_counts import cut_counts  # numba takes longer to import than all of `eval`
+    from .cut_counts import cut_counts, line  # numba takes longer to import than all of `eval`
 
-    tree = _checked(labels_true, left, right, height)
-    counts = cut_counts(tree.label, tree.left, tree.right, tree.step, tree.class_size)
-    n, n_classes, pairs = tree.n_known, len(tree.class_size), n_pairs(tree.class_size)
+    label, one, other, heights = _checked(labels_true, left, right, height)
+    ends = np.flatnonzero(np.append(heights[1:] != heights[:-1], True)[: len(heights)])  # of merges of equal height
+    step = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
+    leaves, joined = line(label, one, other, step, len(ends), int((label >= 0).sum()))
+    leaf_class = label[leaves]
+    class_size = np.bincount(leaf_class)
+    counts = cut_counts(leaf_class, joined, len(ends), class_size)
+    n, n_classes, pairs = len(leaves), len(class_size), n_pairs(class_size)
     shared, found = counts.shared.astype(np.float64), counts.found.astype(np.float64)
     fp, fn = found - shared, pairs - shared
     return Cuts(
-        threshold=np.concatenate([[-np.inf], tree.height[tree.ends]]),
+        threshold=np.concatenate([[-np.inf], heights[ends]]),
         clusters=counts.clusters,
         ari=adjusted_rand(shared, fp, fn, n * (n - 1) / 2 - shared - fp - fn),
         pairwise=_curves(shared, pairs, shared, found),
@@ -115,63 +152,18 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
         muc=_curves(n - counts.cells, n - n_classes, n - counts.cells, n - counts.clusters),
         lea=_curves(counts.lea_recall, n, counts.lea_precision, n),
         dendrogram_purity=counts.purity / pairs if pairs else 0.0,
+        leaf_class=leaf_class,
+        joined=joined,
     )
 
 
-def conll_of_cuts(
-    labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike
-) -> FloatArray:
-    """Return the CoNLL F1 of each cut of a merge tree that can be the best, and NaN for other cuts, as (cuts,).
-
-    The maximum is exact, and all its ties are computed. CEAF-e needs an alignment of clusters for each cut. Its
-    similarity grows by at most 1/2 with a merge of two clusters, and falls by at most 4/3. So the alignment at one cut
-    bounds CoNLL at all others, and the cut with the highest bound is computed next, until no bound reaches the best
-    value. This takes a few dozen alignments for the entities of ECB+; in the worst case, one for each cut.
-
-    The arguments, errors and cuts are those of `all_cuts`.
-
-    >>> conll_of_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6]).tolist()
-    [nan, nan, 1.0, nan]
-    """
-    from .cut_counts import line
-
-    tree, cuts = _checked(labels_true, left, right, height), all_cuts(labels_true, left, right, height)
-    leaves, joined = line(tree.label, tree.left, tree.right, tree.step, len(tree.ends), tree.n_known)
-    n_both = np.maximum(len(tree.class_size) + cuts.clusters, 1)
-    bound = np.minimum(len(tree.class_size), cuts.clusters).astype(np.float64)  # of the similarity of CEAF-e
-    score = np.full(len(bound), np.nan)
-    is_open = np.ones(len(bound), np.bool_)
-    while is_open.any():
-        conll = (cuts.muc.f1 + cuts.b3.f1 + 2 * bound / n_both) / 3
-        place = int(np.argmax(np.where(is_open, conll, -1)))
-        if conll[place] < score.max(initial=-1, where=~is_open) - 1e-12:
-            break
-        clusters = np.cumsum(joined >= place)
-        similarity = METRICS["ceafe"](Contingency.from_labels(tree.label[leaves], clusters))[0]
-        score[place] = (cuts.muc.f1[place] + cuts.b3.f1[place] + 2 * similarity / n_both[place]) / 3
-        is_open[place] = False
-        merges = cuts.clusters[place] - cuts.clusters  # from this cut to each
-        bound = np.minimum(bound, similarity + np.where(merges > 0, merges / 2, -4 / 3 * merges))
-    return score
-
-
-class _Tree(NamedTuple):
-    """A checked merge tree."""
-
-    label: IntArray  # (leaves,) class 0 .. n_classes - 1, or -1.
-    left: IntArray
-    right: IntArray
-    height: FloatArray
-    ends: IntArray  # (steps,) the last merge of each distinct height
-    step: IntArray  # (merges,) the index of each merge's height among the distinct heights
-    class_size: IntArray
-    n_known: int  # number of leaves with a class
-
-
-def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> _Tree:
+def _checked(
+    labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike
+) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Return the class of each leaf, from 0 without gaps or -1, the two nodes of each merge, and the heights."""
     classes = integer_array(labels, name="labels_true", low=-1)
     # Contiguous, writable copies: numba would compile everything again for another kind of array.
-    nodes = [integer_array(_whole(side), name=name).copy() for side, name in ((left, "left"), (right, "right"))]
+    nodes = [integer_array(side, name=name).copy() for side, name in ((left, "left"), (right, "right"))]
     heights = np.asarray(height, np.float64)
     if not len(nodes[0]) == len(nodes[1]) == heights.size or heights.ndim != 1:
         shapes = f"left has length {len(nodes[0])}, right {len(nodes[1])} and height the shape {heights.shape}"
@@ -195,16 +187,7 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     known = classes >= 0
     label = np.full(len(classes), -1)
     label[known] = encode_labels(classes[known])
-    ends = np.flatnonzero(np.append(heights[1:] != heights[:-1], True)) if len(heights) else np.zeros(0, np.int64)
-    step = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
-    return _Tree(label, nodes[0], nodes[1], heights, ends, step, np.bincount(label[known]), int(known.sum()))
-
-
-def _whole(nodes: npt.ArrayLike) -> npt.ArrayLike:
-    """Return floats as integers if all are whole numbers, and anything else unchanged."""
-    array = np.asarray(nodes)
-    is_whole = array.dtype.kind == "f" and ((np.abs(array) < 2**53) & (array == np.floor(array))).all()
-    return array.astype(np.int64) if is_whole else nodes
+    return label, nodes[0], nodes[1], heights
 
 
 def _curves(

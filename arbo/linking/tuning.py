@@ -29,7 +29,6 @@ from arbo.engine import (
     Progress,
     all_cuts,
     average_tree,
-    conll_of_cuts,
     merge_tree,
     partition,
     silent,
@@ -251,10 +250,9 @@ def _are_comparable(classes: npt.NDArray[np.integer[Any]]) -> bool:
 
 
 def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objective: Objective) -> _Steps:
-    merges = classes, tree.left, tree.right, tree.height
-    cuts = all_cuts(*merges)
+    cuts = all_cuts(classes, tree.left, tree.right, tree.height)
     curves = {"ari": cuts.ari, "b3": cuts.b3.f1, "lea": cuts.lea.f1}
-    score = conll_of_cuts(*merges) if objective == "conll" else curves[objective]
+    score = cuts.conll() if objective == "conll" else curves[objective]
     return _Steps.of(cuts.threshold.astype(tree.height.dtype), score)
 
 

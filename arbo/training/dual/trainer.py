@@ -19,7 +19,7 @@ from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
-from arbo.engine import Bools, Graph, Ids, all_cuts, conll_of_cuts, linking_scores, merge_tree, silent
+from arbo.engine import Bools, Graph, Ids, all_cuts, linking_scores, merge_tree, silent
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
@@ -310,7 +310,6 @@ def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float
         scores = {f"recall@{k}": value for k, value in recall.items()}
     near = nearest_within(among_mentions(domains), mentions, mentions, 8, **search)  # as linking finds them
     tree = merge_tree(Graph.from_neighbors(near))
-    merges = data.gold.classes, tree.left, tree.right, tree.height
-    cuts = all_cuts(*merges)
+    cuts = all_cuts(data.gold.classes, tree.left, tree.right, tree.height)
     scores |= {name: cuts.best(name).value for name in ("ari", "b3")}
-    return scores | {"conll": float(np.nanmax(conll_of_cuts(*merges)))}
+    return scores | {"conll": float(np.nanmax(cuts.conll()))}
