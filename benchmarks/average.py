@@ -92,8 +92,8 @@ def chosen(name: str, dev: Graph, classes: Labels) -> tuple[Clusterer, float]:
     if name in ("single", "average"):
         build = merge_tree if name == "single" else average_tree
         tree = build(dev)
-        best = all_cuts(classes, tree.left, tree.right, tree.height).best("ari")
-        return lambda graph, at: build(graph).cut(at), best.threshold
+        cuts = all_cuts(classes, tree.left, tree.right, tree.height)
+        return lambda graph, at: build(graph).cut(at), float(cuts.threshold[cuts.ari.argmax()])
     way: Clusterer = hdbscan if name == "hdbscan" else leiden
     tried = np.arange(2, 11) if name == "hdbscan" else np.arange(1, 20) / 20
     return way, float(max(tried, key=lambda at: ari(classes, way(dev, float(at)))))

@@ -27,7 +27,7 @@ from .coreference import (
     counts_from_contingency,
     scores_from_counts,
 )
-from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts
+from .cuts import Curves, Cuts, all_cuts
 from .figures import Comparison, Figure, Interval, Resampling, Summed
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
@@ -38,8 +38,8 @@ from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
 
 # fmt: off
 __all__ = [
-    "BestCut", "BestThreshold", "ClusteringScores", "Comparison", "Contingency", "CoreferenceCounts",
-    "CoreferenceScores", "Curves", "CutMetric", "Cuts", "Figure", "Interval", "Line", "LinkingCounts",
+    "BestThreshold", "ClusteringScores", "Comparison", "Contingency", "CoreferenceCounts",
+    "CoreferenceScores", "Curves", "Cuts", "Figure", "Interval", "Line", "LinkingCounts",
     "LinkingOutcomes", "LinkingScores", "MacroScores", "NilScores", "PairCounts", "Report", "Resampling", "Score",
     "SpanCounts", "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
     "cluster_lines", "clustering_scores", "coreference_counts", "coreference_lines",

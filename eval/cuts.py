@@ -1,7 +1,7 @@
 """Scores of all cuts of a merge tree at once, and dendrogram purity."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,6 @@ from .contingency import Contingency, n_pairs
 from .coreference import METRICS
 from .ratio import divide, nan_to_zero
 
-CutMetric: TypeAlias = Literal["ari", "pairwise", "b3", "muc", "lea"]
-
 
 class Curves(NamedTuple):
     """Recall, precision and F1 at every cut, each of shape (cuts,)."""
@@ -21,16 +19,6 @@ class Curves(NamedTuple):
     recall: FloatArray
     precision: FloatArray
     f1: FloatArray
-
-
-class BestCut(NamedTuple):
-    """The maximum of a curve."""
-
-    threshold: float
-    """Smallest threshold that gives this cut; -inf for the cut that joins nothing."""
-    value: float
-    place: int
-    """Index of the cut in the curve, from 0."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -61,19 +49,6 @@ class Cuts(Brief):
     """(leaves with a class,) the class of each leaf, from 0, in an order in which every cluster is a range."""
     joined: IntArray
     """(leaves with a class,) the first cut after that in which each leaf is with the previous one, or the last cut."""
-
-    def best(self, metric: CutMetric) -> BestCut:
-        """Return the cut with the best ARI or F1; ties go to the smallest threshold.
-
-        ``metric`` is ``"ari"`` or, for F1, ``"pairwise"``, ``"b3"``, ``"muc"`` or ``"lea"``.
-
-        >>> cuts = all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6])
-        >>> cuts.best("b3")
-        BestCut(threshold=0.4, value=1.0, place=2)
-        """
-        curve: FloatArray = self.ari if metric == "ari" else getattr(self, metric).f1
-        place = int(np.argmax(curve))
-        return BestCut(float(self.threshold[place]), float(curve[place]), place)
 
     def conll(self) -> FloatArray:
         """Return the CoNLL F1 of each cut that can be the best, and NaN for other cuts, as (cuts,).
@@ -128,8 +103,9 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     >>> from scipy.cluster.hierarchy import linkage
     >>> Z = linkage([[0.0], [1.0], [4.0], [6.0]], "average")
     >>> left, right = Z[:, :2].astype(int).T
-    >>> all_cuts([0, 0, 1, 1], left, right, Z[:, 2]).best("ari")
-    BestCut(threshold=2.0, value=1.0, place=2)
+    >>> cuts = all_cuts([0, 0, 1, 1], left, right, Z[:, 2])
+    >>> cuts.threshold, int(cuts.ari.argmax())
+    (array([-inf,  1. ,  2. ,  4.5]), 2)
     """
     from .cut_counts import cut_counts, line  # numba takes longer to import than all of `eval`
 

@@ -40,13 +40,6 @@ class NilScores:
         """Return counts and ratios by name, ready for JSON."""
         return asdict(self) | {"precision": self.precision, "recall": self.recall, "f1": self.f1}
 
-    def __str__(self) -> str:
-        return (
-            f"NIL: precision {self.precision:.4f} ({self.correct}/{self.predicted}), "
-            f"recall {self.recall:.4f} ({self.correct}/{self.gold}), F1 {self.f1:.4f}; "
-            f"left out: {self.not_annotated} not annotated"
-        )
-
 
 def nil_scores(
     gold_nil: npt.ArrayLike, predicted_nil: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
@@ -60,8 +53,8 @@ def nil_scores(
     TypeError if an argument does not hold booleans. Sources: van Rijsbergen 1979, Information retrieval, chapter 7;
     McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track (NIL).
 
-    >>> print(nil_scores([True, True, False], [True, False, False]))
-    NIL: precision 1.0000 (1/1), recall 0.5000 (1/2), F1 0.6667; left out: 0 not annotated
+    >>> nil_scores([True, True, False], [True, False, False])
+    NilScores(mentions=3, gold=2, predicted=1, correct=1, not_annotated=0)
     """
     gold = boolean_array(gold_nil, name="gold_nil")
     predicted = boolean_array(predicted_nil, name="predicted_nil", length=len(gold))

@@ -4,13 +4,12 @@ import json
 import math
 import os
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from eval import Comparison, Interval, Line, Report, Resampling, Summed, cluster_lines, proportion
+from eval import Comparison, Interval, Line, Report, Resampling, Summed, proportion
 from eval.table import Cell, Table
 
 HOSTILE = ["a|b", "=cmd()", "<script>alert(1)</script>", "&lt;", "*x* _y_ `z`", "[u](http://v)", "50 % $x$ #1 ~^", "\\"]
@@ -136,16 +135,6 @@ def test_what_cannot_be_compared_is_named():
         ValueError, match=r"line 'F' of 'b' cannot be compared with that of 'a': counts has shape \(4, 2\)"
     ):
         Report.of({"a": [short], "b": [long]})
-    clusters = replace(cluster_lines([0, 0], [0, 1], [0, 1])[1], name="F")
-    with pytest.raises(ValueError, match="one score is of type OfClusters, the other of type Summed; make both"):
-        Report.of({"a": [short], "b": [clusters]})
-    assert Report.of({"a": [short], "b": [clusters]}, how=None).table.rows == [("F", ">1.0000", "0.0000")]
-
-
-def test_two_lines_of_a_name_are_refused():
-    one = Line("F", Fixed(0.5))
-    with pytest.raises(ValueError, match="two lines"):
-        Report.of({"a": [one, one]})
 
 
 # Formats ---------------------------------------------------------------------------------------------------------

@@ -311,5 +311,5 @@ def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float
     near = nearest_within(among_mentions(domains), mentions, mentions, 8, **search)  # as linking finds them
     tree = merge_tree(Graph.from_neighbors(near))
     cuts = all_cuts(data.gold.classes, tree.left, tree.right, tree.height)
-    scores |= {name: cuts.best(name).value for name in ("ari", "b3")}
-    return scores | {"conll": float(np.nanmax(cuts.conll()))}
+    curves = {"ari": cuts.ari, "b3": cuts.b3.f1, "conll": cuts.conll()}
+    return scores | {name: float(np.nanmax(curve)) for name, curve in curves.items()}
