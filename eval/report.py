@@ -3,20 +3,16 @@
 import csv
 import json
 import math
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Self, TypeAlias
-from uuid import uuid4
+from typing import Any, Self
 
 from .figures import Comparison, Figure, Interval, Resampling
 from .lines import Line
 from .table import Cell, Table
-
-PathLike: TypeAlias = str | os.PathLike[str]
 
 _USUAL = Resampling()
 
@@ -143,13 +139,14 @@ class Report:
             },
         }
 
-    def save(self, path: PathLike) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the report in the format of the suffix: .csv, .json, .md (Markdown), .tex (LaTeX) or .txt.
 
-        Raise ValueError for another suffix, and OSError if the file cannot be written; an earlier file then stays as it
-        was.
+        Raise ValueError for another suffix.
         """
-        write_whole(path, f"{FORMATS[suffix_of(path, FORMATS)](self)}\n".encode())
+        if (suffix := Path(path).suffix.lower()) not in FORMATS:
+            raise ValueError(f"path={fspath(path)!r} must end in one of {', '.join(FORMATS)}")
+        Path(path).write_text(f"{FORMATS[suffix](self)}\n", "utf-8")
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {
@@ -160,35 +157,6 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     ".txt": Report.__str__,
 }
 """The formats of reports by suffix."""
-
-
-def suffix_of(path: PathLike, known: Collection[str]) -> str:
-    """Return the suffix of a path in lower case; raise ValueError for an unknown suffix.
-
-    >>> suffix_of("table.MD", [".md", ".tex"])
-    '.md'
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in known:
-        raise ValueError(f"path={os.fspath(path)!r} must end in one of {', '.join(known)}")
-    return suffix
-
-
-def write_whole(path: PathLike, content: bytes) -> None:
-    """Write a file completely or not at all, replacing an existing file; an OSError names the file."""
-    target = Path(path).resolve()
-    partial = target.with_name(f".{uuid4().hex}.partial")
-    try:
-        with partial.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, target)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
 
 
 def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -> Comparison | None:

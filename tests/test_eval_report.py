@@ -208,19 +208,3 @@ def test_saved_by_suffix(tmp_path, three, suffix):
     else:
         assert json.loads(path.read_text("utf-8")) == report.as_dict()
     assert os.listdir(tmp_path) == [path.name]
-
-
-def test_a_failed_write_leaves_what_was_there(tmp_path, three, monkeypatch):
-    path = tmp_path / "report.md"
-    path.write_text("old")
-
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: .*report\.md"):
-        Report.of(three).save(path)
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["report.md"]
-    with pytest.raises(FileNotFoundError, match=r"absent.*report\.md"):
-        Report.of(three).save(tmp_path / "absent" / "report.md")

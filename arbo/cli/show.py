@@ -16,6 +16,7 @@ from arbo.cli import console, options
 from arbo.cli.fields import DOCS, READING, Chosen, Group, Shown
 from arbo.cli.inputs import ReadingConfig, check_no_input, check_output
 from arbo.errors import UsageError
+from arbo.files import write_lines
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
 from arbo.settings import Number, Settings
 
@@ -211,10 +212,12 @@ def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
 
 def _answer(report: Report, scores: Mapping[str, Any], text: object, save: Sequence[Path] | None, **more: str) -> None:
     """Print the scores of one system, or of several under the key ``systems``, and write the report to files."""
+    from arbo.engine import report as reports
+
     by_name = {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
     console.answer({**more, **by_name, "report": report.as_dict()}, text)
     for file in save or ():
-        report.save(file)
+        write_lines([reports.FORMATS[file.suffix.lower()](report)], file)
 
 
 _GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
@@ -314,14 +317,9 @@ def score(
     for file in save or ():
         check_output(file, "report", report.FORMATS, key, *names.values())
     scoring = how.of(SCORING, ScoringConfig())
+    singletons = not scoring.remove_singletons
     scores = score_files(
-        key,
-        names,
-        format_,
-        singletons=not scoring.remove_singletons,
-        seed=scoring.seed,
-        tell=console.say,
-        warn=console.warn,
+        key, names, format_, singletons=singletons, seed=scoring.seed, tell=console.say, warn=console.warn
     )
     text = f"{scores.report}\n\n{scores.table}" if scoring.per_document else scores.report
     _answer(scores.report, scores.as_dict(names, scoring.per_document), text, save, key=str(key))

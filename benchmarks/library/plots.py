@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from eval.arrays import FloatArray
-from eval.report import suffix_of, write_whole
 from eval.table import plain
 
 if TYPE_CHECKING:
@@ -82,7 +81,8 @@ def _curve(axes: Axes, i: int, name: str, recall: FloatArray, precision: FloatAr
 
 def plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
     """Plot the lines that ``draw`` draws, with a legend; errors as in `plot_precision_recall`."""
-    suffix = suffix_of(path, FORMATS)
+    if (suffix := Path(path).suffix.lower()) not in FORMATS:
+        raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}")
     try:
         from matplotlib import style
         from matplotlib.figure import Figure
@@ -99,7 +99,7 @@ def plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
             text.set_parse_math(False)  # a name is not a formula, and may begin with an underscore
             text.set_text(plain(name))
         figure.savefig(content, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=FORMATS[suffix])
-    write_whole(path, content.getvalue())
+    Path(path).write_bytes(content.getvalue())
 
 
 def plot_steps(
