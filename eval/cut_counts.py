@@ -6,41 +6,35 @@ between them. These two lists, in the order of the merges, contain everything th
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import IntArray
+from .arrays import FloatArray, IntArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class CutCounts(NamedTuple):
-    """The counts of all scores at every cut: before the first step, and after each step."""
-
-    shared: IntArray  # pairs together in the truth and in the cut
-    found: IntArray  # pairs together in the cut
-    cells: IntArray  # pairs of a class and a cluster that share a leaf
-    clusters: IntArray
-    b3_recall: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the class``
-    b3_precision: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the cluster``
-    lea_recall: npt.NDArray[np.float64]  # numerator of LEA: of recall
-    lea_precision: npt.NDArray[np.float64]  # and of precision
-    purity: float  # sum over the pairs of a class of the purity of the first cluster that holds both
-
-
-def cut_counts(leaf_class: IntArray, joined: IntArray, n_steps: int, class_size: IntArray) -> CutCounts:
+def cut_counts(leaf_class: IntArray, joined: IntArray, n_steps: int, class_size: IntArray) -> tuple[FloatArray, float]:
     """Count at every cut of a merge tree whose leaves are on a `line`; O(n log n) time, O(n) memory.
 
     A step is a distinct height of merges. ``leaf_class`` is the class of each leaf on the line, and ``class_size`` the
     number of leaves of each class.
+
+    Return counts before the first step and after each step, (steps + 1, 8), and the sum over the pairs of a class of
+    the purity of the first cluster that holds both. The columns are:
+
+    - pairs together in the truth and in the cut; pairs together in the cut;
+    - pairs of a class and a cluster that share a leaf; clusters;
+    - the sum over these cells of ``count^2 / size of the class``, and of ``count^2 / size of the cluster`` (B-cubed);
+    - the numerators of LEA: of recall, and of precision.
     """
     member, met = _meetings(leaf_class, joined, n_steps, np.cumsum(class_size) - class_size)
     joins, meetings = _by_step(joined, n_steps), _by_step(met, n_steps)
     alone = class_size[leaf_class] == 1
-    return CutCounts(*_walk(joins, meetings, member, leaf_class[member], class_size, alone))
+    return _walk(joins, meetings, member, leaf_class[member], class_size, alone)
 
 
 def _kernel(function: Function) -> Function:
@@ -125,28 +119,30 @@ def _walk(
     label: IntArray,
     class_size: IntArray,
     alone: npt.NDArray[np.bool_],
-) -> tuple[Any, ...]:
-    """Count at each step, one after the other; return the fields of `CutCounts`.
+) -> tuple[FloatArray, float]:
+    """Count at each step, one after the other; see `cut_counts` for the result.
 
     ``member`` and ``label`` give the place and the class of each rank in the order by class; meeting ``rank`` is that
     of the members ``rank - 1`` and ``rank``. ``alone`` tells for each place whether its class has no other member.
     """
     n, n_steps = len(member), len(joins[0]) - 2
-    shared, found = np.zeros(n_steps + 1, np.int64), np.zeros(n_steps + 1, np.int64)
-    cells, clusters = np.full(n_steps + 1, n, np.int64), np.full(n_steps + 1, n, np.int64)
-    recall = np.full(n_steps + 1, float(len(class_size)))
-    precision = np.full(n_steps + 1, float(n))
-    of_recall, of_precision, of_purity = (recall[0], 0.0), (precision[0], 0.0), (0.0, 0.0)
+    counts = np.empty((n_steps + 1, 8))
+    shared, found, cells, clusters = 0, 0, n, n
+    of_recall, of_precision, of_purity = (float(len(class_size)), 0.0), (float(n), 0.0), (0.0, 0.0)
     singletons = alone.sum()  # classes of one member that are also clusters
-    lea_recall, lea_precision = np.full(n_steps + 1, float(singletons)), np.full(n_steps + 1, float(singletons))
     of_lea_recall, of_lea_precision = (0.0, 0.0), (0.0, 0.0)  # of classes and clusters with several members
     above = np.full(n, -1, np.int64)  # clusters as disjoint sets of places; further values are kept at their roots
     size = np.ones(n, np.int64)
     squares = np.ones(n, np.int64)  # sum over the classes of the count in the cluster, squared
     is_open = np.zeros(n, np.bool_)  # its part of the precision has been removed
     together = np.ones(n, np.int64)  # members of a class in one cluster, at the first rank and at the last
-    for s in range(n_steps):
-        n_found = 0
+    for s in range(n_steps + 1):
+        counts[s, 0], counts[s, 1], counts[s, 2], counts[s, 3] = shared, found, cells, clusters
+        counts[s, 4], counts[s, 5] = of_recall[0] + of_recall[1], of_precision[0] + of_precision[1]
+        counts[s, 6] = singletons + of_lea_recall[0] + of_lea_recall[1]
+        counts[s, 7] = singletons + of_lea_precision[0] + of_lea_precision[1]
+        if s == n_steps:
+            break
         for place in joins[1][joins[0][s] : joins[0][s + 1]]:
             a, b = _follow(above, place - 1), _follow(above, place)
             for root in (a, b):
@@ -156,14 +152,13 @@ def _walk(
                         of_lea_precision = _plus(of_lea_precision, -(squares[root] - size[root]) / (size[root] - 1))
                     elif alone[root]:
                         singletons -= 1
-            n_found += size[a] * size[b]
+            found += size[a] * size[b]
             if size[a] < size[b]:
                 a, b = b, a
             above[b] = a
             size[a] += size[b]
             squares[a] += squares[b]
             is_open[a] = True
-        n_shared = 0
         i, end = meetings[0][s], meetings[0][s + 1]
         while i < end:  # all members of a class that are in one cluster after this step
             begin = meetings[1][i]
@@ -177,7 +172,7 @@ def _walk(
             pairs += count * (count - 1) // 2
             together[first] = together[first + count - 1] = count
             root = _follow(above, member[first])
-            n_shared += pairs
+            shared += pairs
             squares[root] += 2 * pairs
             of_recall = _plus(of_recall, 2 * pairs / class_size[label[first]])
             of_lea_recall = _plus(of_lea_recall, 2 * pairs / (class_size[label[first]] - 1))
@@ -188,14 +183,9 @@ def _walk(
                 of_precision = _plus(of_precision, squares[root] / size[root])
                 of_lea_precision = _plus(of_lea_precision, (squares[root] - size[root]) / (size[root] - 1))
                 is_open[root] = False
-        shared[s + 1], found[s + 1] = shared[s] + n_shared, found[s] + n_found
-        cells[s + 1] = cells[s] - (meetings[0][s + 1] - meetings[0][s])
-        clusters[s + 1] = clusters[s] - (joins[0][s + 1] - joins[0][s])
-        recall[s + 1], precision[s + 1] = of_recall[0] + of_recall[1], of_precision[0] + of_precision[1]
-        lea_recall[s + 1] = singletons + of_lea_recall[0] + of_lea_recall[1]
-        lea_precision[s + 1] = singletons + of_lea_precision[0] + of_lea_precision[1]
-    purity = of_purity[0] + of_purity[1]
-    return shared, found, cells, clusters, recall, precision, lea_recall, lea_precision, purity
+        cells -= meetings[0][s + 1] - meetings[0][s]
+        clusters -= joins[0][s + 1] - joins[0][s]
+    return counts, of_purity[0] + of_purity[1]
 
 
 @_kernel

@@ -115,19 +115,19 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     leaves, joined = line(label, one, other, step, len(ends), int((label >= 0).sum()))
     leaf_class = label[leaves]
     class_size = np.bincount(leaf_class)
-    counts = cut_counts(leaf_class, joined, len(ends), class_size)
+    counts, purity = cut_counts(leaf_class, joined, len(ends), class_size)
+    shared, found, cells, clusters, b3_recall, b3_precision, lea_recall, lea_precision = counts.T
     n, n_classes, pairs = len(leaves), len(class_size), n_pairs(class_size)
-    shared, found = counts.shared.astype(np.float64), counts.found.astype(np.float64)
     fp, fn = found - shared, pairs - shared
     return Cuts(
         threshold=np.concatenate([[-np.inf], heights[ends]]),
-        clusters=counts.clusters,
+        clusters=clusters.astype(np.int64),
         ari=adjusted_rand(shared, fp, fn, n * (n - 1) / 2 - shared - fp - fn),
         pairwise=_curves(shared, pairs, shared, found),
-        b3=_curves(counts.b3_recall, n, counts.b3_precision, n),
-        muc=_curves(n - counts.cells, n - n_classes, n - counts.cells, n - counts.clusters),
-        lea=_curves(counts.lea_recall, n, counts.lea_precision, n),
-        dendrogram_purity=counts.purity / pairs if pairs else 0.0,
+        b3=_curves(b3_recall, n, b3_precision, n),
+        muc=_curves(n - cells, n - n_classes, n - cells, n - clusters),
+        lea=_curves(lea_recall, n, lea_precision, n),
+        dendrogram_purity=purity / pairs if pairs else 0.0,
         leaf_class=leaf_class,
         joined=joined,
     )
@@ -166,8 +166,6 @@ def _checked(
     return label, nodes[0], nodes[1], heights
 
 
-def _curves(
-    recalled: FloatArray | IntArray, true: float, precise: FloatArray | IntArray, found: float | FloatArray | IntArray
-) -> Curves:
+def _curves(recalled: FloatArray, true: float, precise: FloatArray, found: float | FloatArray) -> Curves:
     recall, precision = nan_to_zero(divide(recalled, true)), nan_to_zero(divide(precise, found))
     return Curves(recall, precision, nan_to_zero(divide(2 * recall * precision, recall + precision)))
