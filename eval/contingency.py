@@ -131,15 +131,9 @@ class Contingency(Brief):
 
 
 def _count_cells(row: IntArray, column: IntArray, n_columns: int) -> tuple[IntArray, IntArray, IntArray]:
-    code = row * np.int64(n_columns) + column
-    code.sort()
-    starts = np.flatnonzero(np.diff(code, prepend=-1))
-    count = np.diff(starts, append=len(code))
-    if not len(code):
-        return code, code, count
-    first = code[starts]
-    cell_row = first // n_columns
-    return cell_row, first - cell_row * n_columns, count
+    code, count = np.unique(row * np.int64(n_columns) + column, return_counts=True)
+    cell_row = code // max(n_columns, 1)
+    return cell_row, code - cell_row * n_columns, count
 
 
 def total(values: Any) -> Any:
