@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
@@ -12,19 +13,22 @@ from .arrays import FloatArray, IntArray, Labels, encode_labels
 from .clustering import adjusted_rand, pair_counts_from_contingency
 from .contingency import Contingency
 from .coreference import METRICS, Counts, Metric
-from .figures import Figure, OfClusters, Ratio, Resampling, Summed, half_samples
+from .figures import Comparison, Figure, Interval, OfClusters, Ratio, Resampling, Summed, half_samples
 from .ratio import divide, f_measure, nan_to_zero, proportion
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a report: a score, and the ratios and counts behind it."""
+    """A line of a report: a score, and the ratios and counts behind it; `Report.of` adds its uncertainty."""
 
     name: str  # such as MUC, accuracy or ARI
     score: Figure  # the main score, such as F1, accuracy or ARI
     recall: Figure | None = None
     precision: Figure | None = None
     over: str = ""  # what was counted, such as `743 of 960 with a concept`
+    interval: Interval | None = None
+    comparison: Comparison | None = None  # comparison with the first system
+    method: dict[str, str] | None = None  # description of how interval and comparison are computed
 
     @classmethod
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
@@ -44,6 +48,29 @@ class Line:
             raise ValueError(f"counts has shape {table.shape}, not (documents, 4)")
         recall, precision = Summed(table[:, :2], proportion), Summed(table[:, 2:], proportion)
         return cls(name, Summed(table, f_measure), recall, precision, over)
+
+    @property
+    def stars(self) -> str:
+        """One star for p < 0.05 against the first system, two stars for p < 0.01."""
+        return "" if self.comparison is None else "*" * sum(self.comparison.p_value < limit for limit in (0.05, 0.01))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name, ready for JSON."""
+        compared = self.comparison
+        return {
+            "score": _finite(self.score.score),
+            "recall": None if self.recall is None else _finite(self.recall.score),
+            "precision": None if self.precision is None else _finite(self.precision.score),
+            "interval": None if self.interval is None else [*map(_finite, self.interval)],
+            "against_first": None if compared is None else {k: _finite(v) for k, v in compared._asdict().items()},
+            "over": self.over,
+            "documents": self.score.n_documents,
+            "method": self.method,
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
 
 
 _TOGETHER = 1 << 18

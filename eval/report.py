@@ -2,9 +2,8 @@
 
 import csv
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import StringIO
 from os import PathLike, fspath
 from pathlib import Path
@@ -17,34 +16,6 @@ from .table import Cell, Table
 _USUAL = Resampling()
 
 
-@dataclass(frozen=True)
-class Entry(Line):
-    """A line of a system with its uncertainty."""
-
-    interval: Interval | None = None
-    comparison: Comparison | None = None  # comparison with the first system
-    method: dict[str, str] | None = None  # description of how interval and comparison are computed
-
-    @property
-    def stars(self) -> str:
-        """One star for p < 0.05 against the first system, two stars for p < 0.01."""
-        return "" if self.comparison is None else "*" * sum(self.comparison.p_value < limit for limit in (0.05, 0.01))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name, ready for JSON."""
-        compared = self.comparison
-        return {
-            "score": _finite(self.score.score),
-            "recall": None if self.recall is None else _finite(self.recall.score),
-            "precision": None if self.precision is None else _finite(self.precision.score),
-            "interval": None if self.interval is None else [_finite(end) for end in self.interval],
-            "against_first": None if compared is None else {k: _finite(v) for k, v in compared._asdict().items()},
-            "over": self.over,
-            "documents": self.score.n_documents,
-            "method": self.method,
-        }
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """The lines of one system with their intervals, or of several with tests against the first.
@@ -53,7 +24,7 @@ class Report:
     """
 
     title: str
-    systems: Mapping[str, Mapping[str, Entry]]
+    systems: Mapping[str, Mapping[str, Line]]
     """The computed lines by system, then by name."""
     how: Resampling | None
 
@@ -74,20 +45,16 @@ class Report:
         95% interval: 1,000 bootstrap samples of 3 documents, seed 0
         """
         lines = {system: {line.name: line for line in of_system} for system, of_system in systems.items()}
+        if how is None:
+            return cls(title, lines, how)
         first = next(iter(lines))
-
-        def entry(system: str, line: Line) -> Entry:
-            base = None if system == first else lines[first].get(line.name)
-            interval = None if how is None else line.score.interval(how)
-            comparison = None if how is None or base is None else _compare(line, system, base, first, how)
-            method = None if how is None or (interval is None and comparison is None) else line.score.method(how)
-            return Entry(line.name, line.score, line.recall, line.precision, line.over, interval, comparison, method)
-
-        entries = {
-            system: {name: entry(system, line) for name, line in of_system.items()}
-            for system, of_system in lines.items()
-        }
-        return cls(title, entries, how)
+        for system, of_system in lines.items():
+            for name, line in of_system.items():
+                interval, base = line.score.interval(how), None if system == first else lines[first].get(name)
+                comparison = None if base is None else _compare(line, system, base, first, how)
+                method = line.score.method(how) if interval or comparison else None
+                of_system[name] = replace(line, interval=interval, comparison=comparison, method=method)
+        return cls(title, lines, how)
 
     @property
     def table(self) -> Table:
@@ -168,10 +135,6 @@ def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -
         ) from None
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _one_system(report: Report) -> Table:
     """Make the table of one system: recall, precision, score, interval and counts, without empty columns."""
     ((system, entries),) = report.systems.items()
@@ -216,7 +179,7 @@ def _several_systems(report: Report) -> Table:
     )
 
 
-def _scores(entries: Sequence[Entry | None]) -> Iterator[Cell]:
+def _scores(entries: Sequence[Line | None]) -> Iterator[Cell]:
     scores = [entry.score.value for entry in entries if entry and entry.score.is_defined]
     best = _number(max(scores, default=0))
     has_best = any(_number(score) != best for score in scores)  # equal scores have no best one
