@@ -11,6 +11,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -213,43 +214,6 @@ def check_writable(target: Path) -> None:
         raise UsageError(f"cannot write {target}: {above} is not a writable folder; choose another path")
 
 
-def check_replaceable(target: Path, what: str, manifest: str, formats: Iterable[str]) -> None:
-    """Raise UsageError unless `target` is writable, and missing, empty, or an earlier folder of the kind to be written.
-
-    ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``,
-    of one of the ``formats``, and the ``files`` in it, but no others.
-    """
-    check_writable(target)
-    try:
-        content = os.listdir(target)
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        content = [target.name]
-    if not content:
-        return
-    if manifest not in content:
-        raise UsageError(f"{target} exists and is not a {what}; choose another folder, or remove this one first")
-    expected = {manifest, *_files_of(target / manifest, what, formats)}
-    folders = {parent.as_posix() for name in expected for parent in Path(name).parents}
-    if foreign := sorted(set(files_in(target)) - expected) or sorted(set(content) - expected - folders):
-        wrong = f"{target} is a {what}, but also has files that would be deleted, such as {', '.join(foreign[:3])}"
-        raise UsageError(f"{wrong}; move them, or choose another folder")
-
-
-def _files_of(manifest: Path, what: str, formats: Iterable[str]) -> list[str]:
-    try:
-        values = json.loads(manifest.read_bytes())
-        if values["format"] not in formats:
-            raise ValueError
-        return [*values["files"]]
-    except FileNotFoundError:  # another process has moved it since
-        return []
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
-        wrong = f"{manifest.parent} is a damaged {what}, or none; remove it, or choose another folder"
-        raise UsageError(wrong) from None
-
-
 def files_in(folder: Path) -> list[str]:
     """Return the sorted relative paths of all files in a folder and its subfolders."""
     paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
@@ -257,7 +221,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 class Format(NamedTuple):
-    """A kind of file or folder: the name and version in its manifest, and the keys that the manifest needs."""
+    """A kind of file or folder: what its manifest says, and what errors say of it."""
 
     name: str
     version: int
@@ -267,59 +231,83 @@ class Format(NamedTuple):
     """Noun for errors, such as "a run folder"."""
     advice: str
     """How to repair a damaged file or folder, for errors."""
+    manifest: str = ""
+    """The name of the manifest of a folder."""
+    packages: tuple[str, ...] = ()
+    """The packages whose versions the manifest of a folder names."""
 
-    def head(self, *packages: str) -> dict[str, Any]:
-        """Return the first keys of a manifest: its format, and the versions of Python and of packages, if any."""
+    @property
+    def head(self) -> dict[str, Any]:
+        """The first keys of a manifest."""
+        return {"format": self.name, "format_version": self.version}
+
+    def checked(self, content: object, file: PathLike) -> dict[str, Any]:
+        """Return the content of a manifest; raise DataError for another format or version, or an invalid key."""
+        path, values = os.fspath(file), content if isinstance(content, dict) else {}
+        if (kind := values.get("format")) != self.name:
+            wrong = f"this is not {self.what}: its format is {kind!r:.60}, not {self.name!r}"
+            raise DataError(f"{wrong}; check the path", file=path)
+        written_by = values.get("format_version")
+        if isinstance(written_by, int) and written_by > self.version:
+            newer = f"a newer arbo wrote this (format {written_by}; the installed one reads up to {self.version})"
+            raise DataError(f"{newer}; run: pip install --upgrade arbo", file=path)
+        invalid = [name for name, type_ in self.keys.items() if type(values.get(name)) is not type_]
+        if written_by != self.version:
+            invalid.insert(0, "format_version")
+        if invalid:
+            raise DataError(f"the manifest has no valid {', '.join(invalid)}; {self.advice}", file=path)
+        return values
+
+    def write(self, folder: Path, values: Mapping[str, Any]) -> None:
+        """Write the manifest of a folder: values, versions, the hashes of all files there, and its own checksum."""
         from importlib.metadata import distributions
 
-        versions = {name: next((one.version for one in distributions(name=name)), None) for name in packages}
-        versions["python"] = platform.python_version()
-        values = {"format": self.name, "format_version": self.version}
-        return values | {"versions": versions} if packages else values
+        versions = {name: next((one.version for one in distributions(name=name)), None) for name in self.packages}
+        names = files_in(folder)
+        with ThreadPoolExecutor() as pool:
+            hashes = dict(zip(names, pool.map(sha256_of, (folder / name for name in names)), strict=True))
+        more = {"versions": {**versions, "python": platform.python_version()}, **values, "files": hashes}
+        manifest = json_ready(self.head | more)
+        content = json.dumps({**manifest, "checksum": checksum(manifest)}, indent=2) + "\n"
+        (folder / self.manifest).write_text(content, "utf-8")
 
+    def read(self, folder: Path) -> dict[str, Any]:
+        """Read the manifest of a folder; raise DataError if it cannot be read or was changed, and as `checked` does."""
+        file = folder / self.manifest
+        try:
+            values = json.loads(file.read_bytes())
+        except OSError as error:
+            problem = f"not {self.what}: {file.name} cannot be read ({error.strerror})"
+            raise DataError(f"{problem}; check the path, or {self.advice}", file=str(folder)) from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"the manifest is not JSON: {error}; {self.advice}", file=str(file)) from None
+        manifest = self.checked(values, file)
+        if manifest.pop("checksum", None) != checksum(manifest):
+            raise DataError(f"the manifest was changed after it was written; {self.advice}", file=str(file))
+        return manifest
 
-def check_manifest(content: object, format_: Format, file: PathLike) -> dict[str, Any]:
-    """Check the format, the version and the required keys of a manifest, and return it unchanged.
+    def check_replaceable(self, target: Path, *others: str) -> None:
+        """Raise UsageError unless a folder can be written: missing, empty, or of this format or one of ``others``.
 
-    Raise DataError for another format or version, and if the value of a required key is missing or has the wrong type.
-    """
-    path, values = os.fspath(file), content if isinstance(content, dict) else {}
-    if (kind := values.get("format")) != format_.name:
-        wrong = f"this is not {format_.what}: its format is {kind!r:.60}, not {format_.name!r}"
-        raise DataError(f"{wrong}; check the path", file=path)
-    written_by = values.get("format_version")
-    if isinstance(written_by, int) and written_by > format_.version:
-        newer = f"a newer arbo wrote this (format {written_by}; the installed one reads up to {format_.version})"
-        raise DataError(f"{newer}; run: pip install --upgrade arbo", file=path)
-    invalid = [name for name, type_ in format_.keys.items() if type(values.get(name)) is not type_]
-    if written_by != format_.version:
-        invalid.insert(0, "format_version")
-    if invalid:
-        raise DataError(f"the manifest has no valid {', '.join(invalid)}; {format_.advice}", file=path)
-    return values
-
-
-def sealed(manifest: Mapping[str, Any]) -> str:
-    """Return a manifest, whose values are those of JSON, as text with its checksum."""
-    return json.dumps({**manifest, "checksum": checksum(manifest)}, indent=2) + "\n"
-
-
-def read_sealed(file: Path, format_: Format, remedy: str) -> dict[str, Any]:
-    """Read a manifest that `sealed` made, and check it; raise also the errors of `check_manifest`.
-
-    Raise DataError if it is not JSON, was changed or, with ``remedy``, cannot be read.
-    """
-    try:
-        values = json.loads(file.read_bytes())
-    except OSError as error:
-        problem = f"not {format_.what}: {file.name} cannot be read ({error.strerror}); {remedy}"
-        raise DataError(problem, file=str(file.parent)) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"the manifest is not JSON: {error}; {format_.advice}", file=str(file)) from None
-    manifest = check_manifest(values, format_, file)
-    if manifest.pop("checksum", None) != checksum(manifest):
-        raise DataError(f"the manifest was changed after it was written; {format_.advice}", file=str(file))
-    return manifest
+        A folder of a format has its manifest and the ``files`` in it, but no others.
+        """
+        check_writable(target)
+        there = {path.relative_to(target).as_posix() for path in target.rglob("*")}
+        if not (there or target.is_file()):
+            return
+        if self.manifest not in there:
+            raise UsageError(f"{target} exists and is not {self.what}; choose another folder, or remove this one first")
+        try:
+            values = json.loads((target / self.manifest).read_bytes())
+            names = {self.manifest, *values["files"]} if values["format"] in (self.name, *others) else None
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            names = None
+        if names is None:
+            raise UsageError(f"{target} is damaged, or not {self.what}; remove it, or choose another folder")
+        folders = {parent.as_posix() for name in names for parent in Path(name).parents}
+        if foreign := ", ".join(sorted(there - names - folders)[:3]):
+            wrong = f"{target} is {self.what}, but also has files that would be deleted, such as {foreign}"
+            raise UsageError(f"{wrong}; move them, or choose another folder")
 
 
 def checksum(manifest: Mapping[str, Any]) -> str:

@@ -159,9 +159,9 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
 def test_kinds_of_models_are_told_apart(bert: Tower, bert_folder: Path, tmp_path: Path) -> None:
     encoder(bert).save_pretrained(tmp_path / "cross")
     dual_encoder(bert).save_pretrained(tmp_path / "dual")
-    with pytest.raises(DataError, match="this is a cross-encoder, not a dual-encoder"):
+    with pytest.raises(DataError, match="not a dual-encoder that arbo saved: its format is 'arbo-cross-encoder'"):
         arbo.DualEncoder.from_pretrained(tmp_path / "cross", device="cpu")
-    with pytest.raises(DataError, match="this is a dual-encoder, not a cross-encoder"):
+    with pytest.raises(DataError, match="not a cross-encoder that arbo saved: its format is 'arbo-model'"):
         CrossEncoder.from_pretrained(tmp_path / "dual", device="cpu")
     with pytest.raises(DataError, match="not a cross-encoder that arbo saved"):
         CrossEncoder.from_pretrained(bert_folder, device="cpu")

@@ -13,6 +13,7 @@ from builders import files_in
 import arbo
 from arbo import files
 
+THING = files.Format("its", 1, {}, "a thing", "make it again", "it.json")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not exchange folders")
 
 
@@ -48,7 +49,7 @@ def test_no_pipe_or_device_is_replaced(tmp_path: Path) -> None:
         with pytest.raises(arbo.UsageError, match="a device, a pipe or `-`"):
             files.write_json({}, target)
         with pytest.raises(arbo.UsageError, match="a device, a pipe or `-`"):
-            files.check_replaceable(target, "thing", "it.json", ["its"])
+            THING.check_replaceable(target)
     assert (tmp_path / "pipe").is_fifo()
     assert not Path("-").exists()
 
@@ -60,7 +61,7 @@ def test_numbers_that_json_has_not_are_null() -> None:
 
 def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
     def check(name: str) -> None:
-        files.check_replaceable(tmp_path / name, "thing", "it.json", ["its"])
+        THING.check_replaceable(tmp_path / name)
 
     check("nothing there")
     (tmp_path / "empty").mkdir()
@@ -84,7 +85,7 @@ def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
         check("thing")
     for content in ("{}", "[]", '{"format": "other", "files": {}}', "no JSON"):
         (tmp_path / "thing" / "it.json").write_text(content)
-        with pytest.raises(arbo.UsageError, match=r"is a damaged thing, or none; remove it, or choose another folder"):
+        with pytest.raises(arbo.UsageError, match=r"is damaged, or not a thing; remove it, or choose another folder"):
             check("thing")
 
 

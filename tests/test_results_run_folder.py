@@ -98,12 +98,12 @@ def test_an_earlier_run_is_replaced(run: Path) -> None:
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(arbo.UsageError, match="cannot write"):
-        run_folder.check_replaceable(tmp_path / "file" / "deep" / "run")
+        run_folder.FORMAT.check_replaceable(tmp_path / "file" / "deep" / "run")
     with pytest.raises(arbo.UsageError, match="cannot write"):
         make().save(tmp_path / "file" / "run")
     assert names(tmp_path) == {"file"}
     with pytest.raises(arbo.UsageError, match=r"cannot write|not a run folder; choose another"):
-        run_folder.check_replaceable(Path(tmp_path.anchor))
+        run_folder.FORMAT.check_replaceable(Path(tmp_path.anchor))
 
 
 # Failures on the way

@@ -342,7 +342,7 @@ def test_a_file_system_without_locks(
     [
         ("model.training/own", r"model\.training exists and is not a training folder; move it"),
         ("model.log.jsonl", r"model\.log\.jsonl exists without its model"),
-        ("model/own", "not a model folder of arbo"),
+        ("model/own", "not a dual-encoder that arbo saved"),
     ],
 )
 def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, there: str, words: str) -> None:

@@ -191,9 +191,9 @@ def index(
     `--encoder` when you link, otherwise the entities are encoded again. After a change of names, as by
     `arbo kb edit`, make the index again. With a transformer, `--set workers=4` and `--set ray=ADDRESS` share its work.
     """
-    from arbo.data.index_folder import check_index_replaceable
+    from arbo.data.index_folder import FORMAT
 
-    check_index_replaceable(out)
+    FORMAT.check_replaceable(out)
     model, job = load_encoder(encoder, how), how.of(JOB, JobConfig())
     if job.is_spread and (job.shard_size or isinstance(model, arbo.NgramEncoder)):
         raise UsageError(

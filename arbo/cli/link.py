@@ -42,9 +42,9 @@ def demo(
     and no model weights.
     """
     console.say("linking the embedded sample; the first run compiles the engine, which takes about 20 seconds")
-    from arbo.results.run_folder import check_replaceable
+    from arbo.results.run_folder import FORMAT
 
-    check_replaceable(out)
+    FORMAT.check_replaceable(out)
     documents, kb = arbo.load_sample()
     if files is not None:
         sample = {"documents": map(document_line, documents), "entities": map(entity_line, kb.entities)}
@@ -168,9 +168,9 @@ def _run(
     With ``output.preview``, only show what ``output.corrections`` change, and save nothing. The manifest keeps how the
     documents were read (``as_read``), for `arbo add`.
     """
-    from arbo.results.run_folder import check_replaceable
+    from arbo.results.run_folder import FORMAT
 
-    check_replaceable(output.out)
+    FORMAT.check_replaceable(output.out)
     job = how.of(JOB, JobConfig())
     if output.preview and output.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")

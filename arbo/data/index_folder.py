@@ -19,11 +19,10 @@ from arbo.errors import DataError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-ADVICE, _REMEDY = "build the index again with `arbo kb index`", "build one with `arbo kb index`"
-MANIFEST = "arbo-index.json"
+ADVICE, MANIFEST = "build the index again with `arbo kb index`", "arbo-index.json"
 _KEYS = {"kb": dict, "encoder": dict, "files": dict}
-FORMAT = files.Format("arbo-index", 4, _KEYS, "an index of a knowledge base", ADVICE)
 _VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
+FORMAT = files.Format("arbo-index", 4, _KEYS, "an index of a knowledge base", ADVICE, MANIFEST, _VERSIONS)
 
 
 class IndexFolder(NamedTuple):
@@ -35,7 +34,7 @@ class IndexFolder(NamedTuple):
     @classmethod
     def open(cls, path: files.PathLike) -> Self:
         """Open an index after checking its manifest; raise DataError if it is no index, or of a newer arbo."""
-        return cls(Path(path), files.read_sealed(Path(path) / MANIFEST, FORMAT, _REMEDY))
+        return cls(Path(path), FORMAT.read(Path(path)))
 
     def ids(self) -> Ids:
         """Return the entities and the rows of all ids, mapped into memory; raise DataError if they are damaged."""
@@ -72,7 +71,7 @@ def write_index(
     table: pa.RecordBatch,
     arrays: Mapping[str, Arrays],
 ) -> None:
-    """Write an index in place of what is there, see `check_index_replaceable`; raise UsageError if that fails.
+    """Write an index in place of what is there, see `FORMAT.check_replaceable`; raise UsageError if that fails.
 
     ``kb`` and ``encoder`` are parts of the manifest, ``arrays`` those of each subfolder.
     """
@@ -85,15 +84,4 @@ def write_index(
             if parts:
                 (partial / folder).mkdir(exist_ok=True)
                 files.save_arrays(partial / folder, parts)
-        manifest = {
-            **FORMAT.head(*_VERSIONS),
-            "kb": dict(kb),
-            "encoder": files.json_ready(dict(encoder)),
-            "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
-        }
-        (partial / MANIFEST).write_text(files.sealed(manifest), "utf-8")
-
-
-def check_index_replaceable(target: Path) -> None:
-    """Raise UsageError unless the folder is missing, empty, or an earlier index."""
-    files.check_replaceable(target, "folder of an arbo index", MANIFEST, [FORMAT.name])
+        FORMAT.write(partial, {"kb": dict(kb), "encoder": dict(encoder)})

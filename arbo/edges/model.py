@@ -35,7 +35,7 @@ from arbo.edges.features import (
 from arbo.edges.trees import Trees
 from arbo.engine import Floats, Ids, Neighbors
 from arbo.errors import DataError
-from arbo.files import Format, PathLike, check_manifest, write_json
+from arbo.files import Format, PathLike, write_json
 from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import best_first
 from arbo.retrieval.retrieval import Reasons, Retrieval
@@ -143,7 +143,7 @@ class EdgeModel:
 
     def save(self, path: PathLike) -> None:
         """Write the model as JSON, completely or not at all; raise UsageError if it cannot be written."""
-        content = {**_FORMAT.head(), "trained": self.trained, "learnt": self.learnt, "features": _FEATURES}
+        content = {**_FORMAT.head, "trained": self.trained, "learnt": self.learnt, "features": _FEATURES}
         content |= self._forests()
         write_json(content, path)
 
@@ -156,7 +156,7 @@ class EdgeModel:
         """
         if fspath(path) == ENGLISH:
             path = Path(__file__).with_name(f"{ENGLISH}.json")
-        content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
+        content = _FORMAT.checked(read_json(path, "the edge model"), path)
         if content["features"] != _FEATURES:
             problem = "the model was trained with other features than this version of arbo computes"
             raise DataError(f"{problem}; {_FORMAT.advice}", file=str(path))

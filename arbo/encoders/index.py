@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from arbo.data import KnowledgeBase
-from arbo.data.index_folder import ADVICE, Arrays, IndexFolder, check_index_replaceable, write_index
+from arbo.data.index_folder import ADVICE, FORMAT, Arrays, IndexFolder, write_index
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.model_folder import same_model
@@ -46,7 +46,7 @@ def build_index(
         UsageError: the folder has other content or cannot be written, or the encoder is the user's own and ``fit``
             returns another encoder, whose state is unknown.
     """
-    check_index_replaceable(Path(path))
+    FORMAT.check_replaceable(Path(path))
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
     fitted, entities = encoded(base, maker, announce)
     corpus = entities.whole if isinstance(entities, NamedEntities) else entities

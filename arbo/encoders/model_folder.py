@@ -7,7 +7,6 @@ layout of sentence-transformers are read too: a transformer, its pooling, and pe
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from os import fspath
 from pathlib import Path
@@ -33,7 +32,7 @@ FORMATS = {
 }
 """The kinds of models by their `format` in manifests, and their names in errors."""
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
-_KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
+_KEYS = {"versions": dict, "config": dict, "learnt": str, "shared": bool, "files": dict}
 _ADVICE = "save the model again, or fetch it again"
 _MODES: dict[Any, Any] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 _MODES |= {mode: mode for mode in _MODES.values()}  # as newer versions write them
@@ -72,14 +71,8 @@ class TowerModel(Protocol):
             with files.whole_folder(target) as partial:
                 for tower, place in zip(self.towers, _places(partial, shared), strict=True):
                     tower.save(place)
-                manifest = {
-                    **_format(self.config.format).head(*_VERSIONS),
-                    "config": self.config.as_dict(),
-                    "learnt": self.learnt,
-                    "shared": shared,
-                    "files": {name: files.sha256_of(partial / name) for name in files.files_in(partial)},
-                }
-                (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+                manifest = {"config": self.config.as_dict(), "learnt": self.learnt, "shared": shared}
+                _format(self.config.format).write(partial, manifest)
         except Exception as error:  # transformers and safetensors let any error of their parts through
             raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
 
@@ -147,16 +140,13 @@ def load_model(
     config: Any = None
     learnt = ""
     if (folder / MANIFEST).is_file():
-        manifest = _read_manifest(folder)
-        if manifest["format"] != kind.format:
-            problem = f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}"
-            raise DataError(f"{problem}; choose another folder", file=str(folder))
+        manifest = _format(kind.format).read(folder)
         files.check_hashes(folder, manifest["files"], _ADVICE)
         places = _places(folder, manifest["shared"])
         config = kind.from_dict(manifest["config"], file=str(folder / MANIFEST))
-        learnt = manifest.get("learnt", "")
+        learnt = manifest["learnt"]
     elif kind is not EncoderConfig:
-        problem = f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}"
+        problem = f"this is not {_format(kind.format).what}: it has no {MANIFEST}"
         raise DataError(f"{problem}; choose another folder", file=str(folder))
     elif (folder / MODULES).is_file():
         place, config = _read_modules(folder)
@@ -194,7 +184,7 @@ def _optional(place: Path, name: str) -> dict[str, Any]:
 
 def check_model_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo; see `TowerModel`."""
-    files.check_replaceable(target, "model folder of arbo", MANIFEST, FORMATS)
+    _format(EncoderConfig.format).check_replaceable(target, *FORMATS)
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
@@ -202,15 +192,7 @@ def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
 
 
 def _format(name: str) -> files.Format:
-    return files.Format(name, 1, _KEYS, "a model that arbo saved", _ADVICE)
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    values = read_json(path, "the manifest of the model")
-    name = values.get("format") if isinstance(values, dict) else None
-    known = isinstance(name, str) and name in FORMATS
-    return files.check_manifest(values, _format(str(name) if known else " or ".join(FORMATS)), path)
+    return files.Format(name, 1, _KEYS, f"{FORMATS[name]} that arbo saved", _ADVICE, MANIFEST, _VERSIONS)
 
 
 def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -29,7 +29,7 @@ from arbo.encoders.by_name import encoder_of
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
-from arbo.files import Format, PathLike, check_manifest, write_json
+from arbo.files import Format, PathLike, write_json
 from arbo.formats import read_knowledge_base
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
@@ -121,12 +121,12 @@ class SpacyLinker:
         for name, save in savers.items():
             save(folder / name)
         content = {"parts": list(savers), "config": linker.config.as_dict()}
-        write_json(_FORMAT.head() | content, folder / _MANIFEST)
+        write_json(_FORMAT.head | content, folder / _MANIFEST)
 
     def from_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> Self:
         """Read the linker that `to_disk` wrote; raise DataError if it is missing, damaged or of a newer arbo."""
         folder = Path(path)
-        content = check_manifest(read_json(folder / _MANIFEST, "the linker"), _FORMAT, folder / _MANIFEST)
+        content = _FORMAT.checked(read_json(folder / _MANIFEST, "the linker"), folder / _MANIFEST)
         parts = content["parts"]
         config = LinkerConfig.from_dict(content["config"], file=str(folder / _MANIFEST))
         encoder: Any = folder / "encoder" if "encoder" in parts else NgramEncoder()

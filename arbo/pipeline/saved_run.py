@@ -29,7 +29,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.linking.memory import check_release
 from arbo.progress import Announce, on_screen
 from arbo.results.result import Result
-from arbo.results.run_folder import MANIFEST, check_replaceable
+from arbo.results.run_folder import FORMAT, MANIFEST
 
 if TYPE_CHECKING:
     from arbo.encoders.encoder import Encoder
@@ -201,7 +201,7 @@ class SavedRun:
         """Raise UsageError unless a run can be written to ``out`` without a change to this one."""
         if real(self.folder) in (real(out), *real(out).parents):
             raise UsageError(f"--out {out} is the run itself or inside it, which is not changed; choose another folder")
-        check_replaceable(out)
+        FORMAT.check_replaceable(out)
 
     def save_child(self, after: Result, out: Path) -> None:
         """Save a run that was made of this one, with its path as it was given (`.` in full) and its manifest's hash."""

@@ -14,36 +14,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arbo.errors import DataError
-from arbo.files import (
-    READING_HEADERS,
-    Format,
-    PathLike,
-    check_hashes,
-    check_replaceable as check_folder_replaceable,
-    json_ready,
-    read_sealed,
-    real,
-    sealed,
-    sha256_of,
-    whole_folder,
-    writing,
-)
+from arbo.files import READING_HEADERS, Format, PathLike, check_hashes, real, whole_folder, writing
 from arbo.results.schema import SCHEMA, problem_of
 
-ADVICE, _REMEDY = "run the job again", "check the path, or run arbo link"
-MANIFEST = "manifest.json"
+ADVICE, MANIFEST = "run the job again", "manifest.json"
 CORRECTIONS = "corrections"
 """The table that a run without corrections lacks."""
 ARRAYS = "growth.npz"
 """The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
-FORMAT = Format(
-    "arbo-run", 2, dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict), "a run folder", ADVICE
-)
+_KEYS = dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict)
+_VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
+FORMAT = Format("arbo-run", 2, _KEYS, "a run folder", ADVICE, MANIFEST, _VERSIONS)
 GROUP = 1 << 17
 """Rows of a group in the file of a table."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
-_VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
 def save_run(
@@ -51,21 +36,18 @@ def save_run(
 ) -> None:
     """Write the tables, the manifest and the arrays of a run; only an earlier run folder is replaced.
 
-    Raise UsageError if the folder cannot be written, and the errors of `check_replaceable`.
+    Raise UsageError if the folder cannot be written, and the errors of `Format.check_replaceable`.
     """
     target = real(folder)
-    check_replaceable(target)
+    FORMAT.check_replaceable(target)
     with writing(f"the run folder {target}"), whole_folder(target) as partial:
         with ThreadPoolExecutor(_WRITERS) as pool:
             files = {partial / f"{name}.parquet": table for name, table in tables.items()}
             [*pool.map(write_table, files, files.values())]
-            hashes = dict(zip((file.name for file in files), pool.map(sha256_of, files), strict=True))
         if arrays:
             named: dict[str, Any] = {**arrays}
             np.savez(partial / ARRAYS, **named)
-            hashes[ARRAYS] = sha256_of(partial / ARRAYS)
-        content = json_ready({**FORMAT.head(*_VERSIONS), **manifest, "files": hashes})
-        (partial / MANIFEST).write_text(sealed(content), "utf-8")
+        FORMAT.write(partial, manifest)
 
 
 def write_table(file: Path, table: pa.Table) -> None:
@@ -81,7 +63,7 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     Raise DataError if it is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
     """
     path = Path(folder)
-    manifest = read_sealed(path / MANIFEST, FORMAT, _REMEDY)
+    manifest = FORMAT.read(path)
     names = [name for name in SCHEMA if name != CORRECTIONS or f"{name}.parquet" in manifest["files"]]
     check_hashes(path, {f"{name}.parquet": manifest["files"].get(f"{name}.parquet") for name in names}, ADVICE)
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
@@ -111,8 +93,3 @@ def load_arrays(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.
             return dict(archive)
     except (OSError, ValueError, BadZipFile) as error:
         raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(file)) from None
-
-
-def check_replaceable(target: Path) -> None:
-    """Raise UsageError unless the folder is missing, empty or a run folder."""
-    check_folder_replaceable(target, "run folder", MANIFEST, [FORMAT.name])
