@@ -9,7 +9,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
@@ -55,23 +55,21 @@ class Agreement:
         return [(mention, claim[2]) for mention, claims in self.claims.items() for claim in claims if claim[0] == "not"]
 
 
-def settled(
-    lines: Sequence[Correction], claims_of: Callable[[Correction], Iterator[tuple[Hashable, Claim]]]
-) -> list[Correction]:
+def settled(lines: Sequence[Correction], claims: Sequence[tuple[Hashable, Claim] | None]) -> list[Correction]:
     """Return all lines; one that a later line of its author contradicts gets the status ``replaced``.
 
-    Lines of several authors that contradict each other get the status ``conflict``. ``claims_of`` yields pairs: the
-    subject of a line, and what the line claims about this subject.
+    Lines of several authors that contradict each other get the status ``conflict``. ``claims`` has the subject of each
+    line, and what the line claims about it; None for a line that stays as it is.
     """
     about: defaultdict[Hashable, list[tuple[int, Claim]]] = defaultdict(list)
-    for place, line in enumerate(lines):
-        for subject, claim in claims_of(line):
-            about[subject].append((place, claim))
+    for place, claimed in enumerate(claims):
+        if claimed is not None:
+            about[claimed[0]].append((place, claimed[1]))
     outcomes = list(lines)
-    for claims in about.values():
+    for of_subject in about.values():
         later: defaultdict[str | None, dict[Claim, int]] = defaultdict(dict)
         current: defaultdict[Claim, list[int]] = defaultdict(list)
-        for place, claim in reversed(claims):
+        for place, claim in reversed(of_subject):
             of_author = later[lines[place].author]
             by = next((other for held, other in of_author.items() if _contradict(held, claim)), None)
             of_author.setdefault(claim, place)
@@ -94,22 +92,19 @@ def _contradict(one: Claim, other: Claim) -> bool:
 
 
 def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Agreement:
-    """Return which corrections can be obeyed together; ``domain_of`` has the domain of each mention by its id."""
+    """Return which corrections can be obeyed together; ``domain_of`` has the domain of each mention by its id.
 
-    def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
-        if line.kind in ("same", "different"):
-            yield frozenset(line.mentions), (line.kind,)
-        else:
-            yield line.mentions[0], _claim(line, domain_of, kb)
-
+    Corrections of spans stay as they are.
+    """
+    claims = [None if line.document is not None else _claim(line, domain_of, kb) for line in lines]
     agreement = Agreement(settled(lines, claims))
-    for place, line in enumerate(agreement.lines):
-        if line.status == "obeyed" and line.kind in ("entity", "new", "not"):
-            claim = _claim(line, domain_of, kb)
+    for place, (line, claimed) in enumerate(zip(agreement.lines, claims, strict=True)):
+        if claimed is not None and line.status == "obeyed" and line.kind in ("entity", "new", "not"):
+            mention, claim = claimed
             if claim[1] == "unknown":
-                agreement.lines[place] = line.but("waiting", _why_waiting(line, domain_of, kb))
+                agreement.lines[place] = line.but("waiting", claim[-1])
             else:
-                agreement.claims[line.mentions[0]][claim] = line
+                agreement.claims[mention][claim] = line
     _join(agreement, domain_of)
     _part(agreement)
     for place, line in enumerate(agreement.lines):
@@ -121,35 +116,32 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
     return agreement
 
 
-def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> Claim:
-    """Return what a line claims of its mention; ``unknown`` unless one entity has each id."""
+def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> tuple[Any, Claim]:
+    """Return the subject of a line, mentions or one of them, and what the line claims of it.
+
+    The claim is ``unknown``, and ends with the reason, unless each id means one entity: it may mean several if an
+    obsolete id became several.
+    """
+    if line.kind in ("same", "different"):
+        return frozenset(line.mentions), (line.kind,)
+    (mention,), value = line.mentions, line.value
     if line.kind == "new":
-        return "root", "new", line.value
-    if line.value is None:
-        return "root", *NO_ENTITY
-    kind, means = "root" if line.kind == "entity" else "not", _meant(line, domain_of, kb)
-    if any(len(rows) != 1 for rows in means.values()):
-        return kind, "unknown", line.value
-    rows = tuple(sorted({row for (row,) in means.values()}))
-    return (kind, "entity", rows[0]) if len(rows) == 1 else (kind, "several", rows)
-
-
-def _meant(
-    line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None
-) -> dict[str, tuple[int, ...]]:
-    """Return the rows of the entities that each id of a line may mean: several if an obsolete id became several."""
-    ids = (line.value,) if isinstance(line.value, str) else line.value
-    if kb is None or line.mentions[0] not in domain_of:
-        return {id_: () if kb is None else kb.rows(id_) for id_ in ids}
-    return {id_: kb.rows_within([id_], domain_of[line.mentions[0]]) for id_ in ids}
-
-
-def _why_waiting(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> str:
-    id_, rows = next((id_, rows) for id_, rows in _meant(line, domain_of, kb).items() if len(rows) != 1)
-    if kb is not None and rows:
-        return f"several entities have the id {id_!r}: {', '.join(kb.entities[row].id for row in rows)}; name one"
-    where = "there is no knowledge base" if kb is None else "no entity of the mention's domain has the id"
-    return f"{where}: {id_!r}; check it, or use the key 'new'"
+        return mention, ("root", "new", value)
+    if value is None:
+        return mention, ("root", *NO_ENTITY)
+    kind, entities = "root" if line.kind == "entity" else "not", set[int]()
+    for id_ in (value,) if isinstance(value, str) else value:
+        rows: tuple[int, ...] = () if kb is None else kb.rows(id_)
+        if kb is not None and mention in domain_of:
+            rows = kb.rows_within([id_], domain_of[mention])
+        if kb is not None and len(rows) > 1:
+            names = ", ".join(kb.entities[row].id for row in rows)
+            return mention, (kind, "unknown", value, f"several entities have the id {id_!r}: {names}; name one")
+        if not rows:
+            where = "there is no knowledge base" if kb is None else "no entity of the mention's domain has the id"
+            return mention, (kind, "unknown", value, f"{where}: {id_!r}; check it, or use the key 'new'")
+        entities.update(rows)
+    return mention, ((kind, "entity", *entities) if len(entities) == 1 else (kind, "several", tuple(sorted(entities))))
 
 
 def _join(agreement: Agreement, domain_of: Mapping[str, str | None]) -> None:

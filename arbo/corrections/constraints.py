@@ -104,10 +104,7 @@ def constraints_on(
     """
     ids, domains = inputs.column("mention_id"), inputs.column("domain")
     there = {id_: row for row, id_ in enumerate(ids)}
-    about = [line for line in corrections if line.document is None]
-    agreed = agree(about, dict(zip(ids, domains, strict=True)), kb)
-    settled = iter(agreed.lines)
-    lines = tuple(line if line.document is not None else next(settled) for line in corrections)
+    agreed = agree(corrections, dict(zip(ids, domains, strict=True)), kb)
     of_groups = agreed.roots()
     root = {row: of_groups[group] for m, row in there.items() if (group := agreed.group_of(m)) in of_groups}
     namesake: Ids = np.full(len(inputs), -1, np.int64)
@@ -119,11 +116,11 @@ def constraints_on(
     root = {row: ("entity", number[key[1]]) if key[0] == "several" else key for row, key in root.items()}
     roots, names = _numbered(root, domains)
     corrected = np.zeros(len(inputs), np.bool_)
-    named = (mention for line in lines if line.status == "obeyed" for mention in line.mentions)
+    named = (mention for line in agreed.lines if line.status == "obeyed" for mention in line.mentions)
     corrected[[there[mention] for mention in named if mention in there]] = True
     stays = corrected | (roots != UNDECIDED) if spread in ("none", "same-name") else roots >= len(kb or ())
     decisions = Decisions(roots, namesake >= 0, stays, *_pairs(agreed, there))
-    return Constraints(lines, decisions, names, several, corrected, namesake)
+    return Constraints(agreed.lines, decisions, names, several, corrected, namesake)
 
 
 def _numbered(root: Mapping[int, Root], domain: Sequence[str | None]) -> tuple[Ids, tuple[str, ...]]:

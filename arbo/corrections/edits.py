@@ -11,7 +11,7 @@ mention may come back. So it keeps the mentions of edited documents as they came
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -66,12 +66,8 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
     if not ids:
         return Edited(documents, corrections, {})
     known = documents.with_ids(ids)
-
-    def claims(line: Correction) -> Iterator[tuple[Hashable, Claim]]:
-        if line.document is not None:
-            yield (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
-
-    lines: list[Correction] = settled(_by_first_spans(known.values(), corrections), claims)
+    lines = _by_first_spans(known.values(), corrections)
+    lines = settled(lines, [None if line.document is None else _claim(line) for line in lines])
     used = {*rows_with((id_ for line in lines for id_ in _new_ids(line)), documents.tables.mentions["mention_id"])}
     about: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
@@ -83,6 +79,10 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
                 lines[place] = line.but("waiting", reason)
     edited = {name: _edited(known[name], lines, places, used) for name, places in about.items()}
     return Edited(documents.replaced(edited), lines, {name: known[name] for name in about})
+
+
+def _claim(line: Correction) -> tuple[Hashable, Claim]:
+    return (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
 
 def _parts(line: Correction) -> Sequence[tuple[Span, ...]]:
