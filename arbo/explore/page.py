@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 from fastapi import APIRouter, FastAPI, Query, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 
 from arbo.corrections import review
@@ -25,7 +25,7 @@ from arbo.pipeline.saved_run import SavedRun, Tell, open_run, review_of, search_
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.serve.requests import Answer, Limits, Refused
-from arbo.serve.web import Rules, Turn, application, json_response
+from arbo.serve.web import Rules, Turn, application
 
 BLOCKS = ("overview", "tables", "cuts", "changes")
 """Parts of the content that a page asks for as a whole."""
@@ -221,7 +221,7 @@ def app_of(page: Page, token: str) -> FastAPI:
 def _block(page: Page, name: str) -> Response:
     """Return a part of the content of the page: columns as bytes, and others as JSON."""
     content = getattr(page.payload, name)
-    return Response(content) if isinstance(content, bytes) else json_response(json_ready(content))
+    return Response(content) if isinstance(content, bytes) else JSONResponse(json_ready(content))
 
 
 def _check(token: str, request: Request) -> None:

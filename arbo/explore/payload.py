@@ -91,7 +91,7 @@ class Payload:
         _add_links(columns, self.run, self._known)
         parent, step, joins = trees(self.run, self._cuts)
         columns.numbers("parent", parent)
-        columns.decimals("step", step)
+        columns.numbers("step", step)
         columns.numbers("joins", joins)
         _add_names(columns, self.run, self._known)
         return columns.packed()
@@ -140,18 +140,19 @@ class Columns:
         self._heads: list[tuple[str, str, int]] = []
         self._bodies: list[bytes] = []
 
-    def numbers(self, name: str, values: npt.ArrayLike, *, sorted_: bool = False) -> None:
-        """Add integers; with ``sorted_``, as differences, which compress better if neighbours are alike."""
-        integers = np.asarray(values, np.int64)
-        kind, kept = ("d", np.diff(integers, prepend=0)) if sorted_ else ("i", integers)
-        self._add(name, kind, len(kept), _planes(kept))
+    def numbers(self, name: str, values: Any, *, sorted_: bool = False) -> None:
+        """Add integers, or numbers as float32, of which null and infinities become null.
 
-    def decimals(self, name: str, values: pa.ChunkedArray | npt.NDArray[Any]) -> None:
-        """Add numbers as float32; null and infinities become null."""
-        doubles = values if isinstance(values, np.ndarray) else pc.fill_null(values, float("nan")).to_numpy()
-        floats = doubles.astype(np.float32)
-        floats[~np.isfinite(floats)] = np.nan
-        self._add(name, "f", len(floats), _planes(floats.view(np.int32)))
+        With ``sorted_``, add integers as differences, which compress better if neighbours are alike.
+        """
+        kind, kept = "i", np.asarray(values)
+        if kept.dtype.kind == "f":
+            floats = kept.astype(np.float32)
+            floats[~np.isfinite(floats)] = np.nan
+            kind, kept = "f", floats.view(np.int32)
+        elif sorted_:
+            kind, kept = "d", np.diff(kept, prepend=0)
+        self._add(name, kind, len(kept), _planes(kept))
 
     def strings(self, name: str, values: pa.Array | pa.ChunkedArray) -> None:
         """Add strings; null becomes the empty string."""
@@ -237,25 +238,19 @@ def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
     links = run.link_table
     columns.numbers("cluster", run.cluster_rows)
     for name in _link_columns(run):
-        kind = SCHEMA["links"][name].type
-        if kind == pa.string():
-            columns.codes(name, links[name])
-        else:
-            add = columns.numbers if kind == pa.bool_() else columns.decimals
-            add(name, links[name].to_numpy())
+        add = columns.codes if SCHEMA["links"][name].type == pa.string() else columns.numbers
+        add(name, links[name])
     is_there = np.arange(_CANDIDATES) < known.shown[:, None]
-    table = np.full((2 * _CANDIDATES, len(is_there)), -1, np.int64)
-    table[:_CANDIDATES].T[is_there] = known.rows(known.candidates)
-    table[_CANDIDATES:].T[is_there] = known.scores.to_numpy().astype(np.float32).view(np.int32)
-    code = np.zeros(len(is_there), np.int64)
-    for ids in table:  # in the order of the lists, which `numpy.unique` of rows takes seconds to find
-        values, rank_of = np.unique(ids, return_inverse=True)
-        code = np.unique(code * len(values) + rank_of, return_inverse=True)[1]
-    lists = table[:, np.unique(code, return_index=True)[1]]
-    columns.numbers("near", code)
+    table = np.full((len(is_there), 2 * _CANDIDATES), -1, np.int32)  # ids, then the bits of scores
+    table[:, :_CANDIDATES][is_there] = known.rows(known.candidates)
+    table[:, _CANDIDATES:][is_there] = known.scores.to_numpy().astype(np.float32).view(np.int32)
+    rows = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8 * _CANDIDATES), len(table), [None, pa.py_buffer(table)])
+    coded = rows.dictionary_encode()
+    lists = np.frombuffer(b"".join(coded.dictionary.to_pylist()), np.int32).reshape(-1, 2 * _CANDIDATES)
+    columns.numbers("near", coded.indices)
     for rank in range(_CANDIDATES):
-        columns.numbers(f"near{rank}", lists[rank])
-        columns.decimals(f"near{rank}.score", lists[_CANDIDATES + rank].astype(np.int32).view(np.float32))
+        columns.numbers(f"near{rank}", lists[:, rank])
+        columns.numbers(f"near{rank}.score", lists[:, _CANDIDATES + rank].copy().view(np.float32))
 
 
 def _add_names(columns: Columns, run: Run, known: _Entities) -> None:

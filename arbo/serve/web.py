@@ -4,7 +4,6 @@ Logs have the path of the operation, the status and the time, and never what was
 """
 
 import asyncio
-import json
 import logging
 import signal
 import socket
@@ -20,6 +19,7 @@ import uvicorn
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
@@ -163,13 +163,7 @@ async def _unknown(request: Request, error: Any) -> Response:
 
 def refusal(status: int, message: str) -> Response:
     """Return an error with a sentence."""
-    return json_response({"error": message}, status)
-
-
-def json_response(value: object, status: int = 200) -> Response:
-    """Return an answer as JSON in UTF-8."""
-    content = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
-    return Response(content, status, media_type="application/json")
+    return JSONResponse({"error": message}, status)
 
 
 class Connection(H11Protocol):
