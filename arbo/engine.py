@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from clustering.index import Index, is_below, is_start
     from clustering.kernels import in_parallel, kernel
     from clustering.knn import Limit, Neighbors, Searchable, lists_of, merged, nearest, pair_dissimilarity
-    from clustering.linkage import bridges
     from clustering.methods import Method, Metric, NilLinkage
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Csr, Vectors, csr, offset_of

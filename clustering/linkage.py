@@ -1,6 +1,6 @@
-"""Single linkage: constrained by entities (`undirected_forest`), as a merge tree of the mentions, and its `bridges`.
+"""Single linkage: constrained by entities (`undirected_forest`), and as a merge tree of the mentions.
 
-The first two are read from a minimum spanning forest (`clustering.spanning`), in which all entities are one node.
+Both are read from a minimum spanning forest (`clustering.spanning`), in which all entities are one node.
 Joining along edges from the lightest to the heaviest gives the same components, since no component is joined to that
 node twice.
 """
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, Weights, id_dtype
+from .arrays import Bools, Edges, Ids, Weights
 from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges
 from .graph import Graph
 from .kernels import kernel
 from .ordering import by_weight
 from .spanning import spanning_forest
-from .union_find import find, join, singletons, top
+from .union_find import top
 
 
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
@@ -77,27 +77,6 @@ def merge_tree(graph: Graph) -> MergeTree:
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 
 
-def bridges(edges: Edges, *, n_nodes: int) -> tuple[Edges, Ids]:
-    """Return the edges of a forest by weight, and the number of nodes of the two parts that each joins; (edges, 2).
-
-    The parts of an edge remain if the edge and all heavier edges are removed from the tree, as at a lower threshold. A
-    single wrong edge joins two complete clusters, so both its parts are large. The *sides* that remain if only the edge
-    is removed would not show it: every edge between the wrong edge and the middle of a part has large sides, even the
-    lightest. O(edges log edges) time, without recursion. Raise ValueError if the edges have a cycle.
-
-    >>> edges = Edges(np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4]), np.array([0.1, 0.2, 0.9, 0.1]))
-    >>> ordered, parts = bridges(edges, n_nodes=5)
-    >>> ordered.source.tolist(), parts.tolist()
-    ([0, 3, 1, 2], [[1, 1], [1, 1], [2, 1], [3, 2]])
-    """
-    ordered = by_weight(edges)
-    parts = _parts(ordered.source, ordered.target, np.ones(n_nodes, id_dtype(n_nodes)))
-    if len(parts) < len(ordered.source):
-        i = len(parts)
-        raise ValueError(f"the edges are not a forest: another path joins {ordered.source[i]} and {ordered.target[i]}")
-    return ordered, parts
-
-
 @kernel
 def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
     """Direct the edges of the linked trees away from their entities, by removing leaf after leaf.
@@ -150,20 +129,3 @@ def _cut(n_leaves: int, left: Ids, right: Ids) -> Ids:
     for i in range(len(left) - 1, -1, -1):
         label[left[i]] = label[right[i]] = label[n_leaves + i]
     return label[:n_leaves].copy()
-
-
-@kernel
-def _parts(source: Ids, target: Ids, count: Ids) -> Ids:
-    """Count the nodes that each edge joins, from the first to the last; stop at an edge that closes a cycle.
-
-    ``count`` is 1 for each node, and is overwritten.
-    """
-    sets = singletons(len(count), count)
-    parts = np.empty((len(source), 2), count.dtype)
-    for i in range(len(source)):
-        a, b = find(sets, source[i]), find(sets, target[i])
-        if a == b:
-            return parts[:i]
-        parts[i, 0], parts[i, 1] = count[a], count[b]
-        count[join(sets, a, b)] = parts[i, 0] + parts[i, 1]
-    return parts

@@ -267,5 +267,5 @@ def test_a_cluster_that_only_people_joined_has_no_dissimilarity(sample: Sample) 
     documents = [document("a", "zebra"), document("b", "flu")]
     ids = [one.mentions[0].id for one in documents]
     result = linker(sample[1]).link(documents, [{"same": ids}])
-    parent, step, _ = trees(result, cuts_of(result))
+    parent, step = trees(result, cuts_of(result))
     assert (parent.tolist(), np.isnan(step).all()) == ([-1, 0], True)

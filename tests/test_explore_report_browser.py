@@ -149,11 +149,25 @@ def test_a_cluster_is_a_tree(opened: Browser, result: arbo.Result) -> None:
         if own.entity is None and len(own.mentions) > 1:
             assert len(steps) == len(own.mentions) - 1
             assert max(steps) == pytest.approx(own.weakest_join)
+        assert [bridge["mention_id"] for bridge in told["bridges"]] == bridges_of(members, result)
         for bridge in told["bridges"]:
             hanging = {bridge["mention_id"]}
             for id_, row in members.items():
                 hanging |= {id_} if row["parent"] in hanging else set()
             assert bridge["below"] == len(hanging) == ask(opened, "mention", bridge["mention_id"])["below"] + 1
+
+
+def bridges_of(members: dict[str, Any], result: arbo.Result) -> list[str]:
+    """Name the mentions whose steps join the largest parts, if steps come from the lightest to the heaviest."""
+    parts, joins = {id_: {id_} for id_ in members}, dict[str, int]()
+    weight = {id_: -1 if row["step"] is None else row["step"] for id_, row in members.items()}
+    inner = {id_: row["parent"] for id_, row in members.items() if row["parent_is_mention"]}
+    for id_ in sorted(inner, key=lambda id_: (weight[id_], result.row_of[inner[id_]], result.row_of[id_])):
+        one, other = parts[id_], parts[inner[id_]]
+        joins[id_] = min(len(one), len(other))
+        parts |= dict.fromkeys(one | other, one | other)
+    large = [id_ for id_ in inner if joins[id_] > 1 and weight[id_] > 0]
+    return sorted(large, key=lambda id_: (-joins[id_], -weight[id_]))[:3]
 
 
 def test_without_lists_a_new_entity_has_no_tree(browser: Browser, result: arbo.Result, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.tables import numbered
-from arbo.engine import Decisions, Edges, Graph, Partition, bridges, partition
+from arbo.engine import Decisions, Graph, Partition, partition
 from arbo.results.graphs import graph_of
 from arbo.results.run import Floats, Ints, Run
 
@@ -128,12 +128,11 @@ def cuts_of(run: Run) -> Cuts | str:
     return Cuts(run, *graph, numbered(run.mention_table))
 
 
-def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats, Ints]:
+def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats]:
     """Return the trees of all clusters; discovered entities have edges if the run keeps its graph.
 
-    Of each mention: the row of its parent, -2 under an entity, and -1 without a parent; the dissimilarity of the edge
-    from the parent, NaN without one, or if people decided on it; and the smaller of the numbers of mentions on both
-    sides of the edge from a parent that is a mention, else 0.
+    Of each mention: the row of its parent, -2 under an entity, and -1 without a parent; and the dissimilarity of the
+    edge from the parent, NaN without one, or if people decided on it.
     """
     links = run.link_table
     nil = links["entity_id"].is_null().to_numpy()
@@ -143,11 +142,7 @@ def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats, Ints]:
         child, above, weight = _nil_trees(cuts)
         parent[child], step[child] = above, weight
     step[~np.isfinite(step)] = np.nan
-    below = np.flatnonzero(parent >= 0)
-    edges = Edges(parent[below].astype(np.int32), below.astype(np.int32), np.nan_to_num(step[below], nan=-1.0))
-    (ordered, parts), joins = bridges(edges, n_nodes=len(parent)), np.zeros(len(parent), np.int64)
-    joins[ordered.target] = parts.min(axis=1)
-    return parent, step, joins
+    return parent, step
 
 
 def _nil_trees(cuts: Cuts) -> tuple[Ints, Ints, Floats]:

@@ -89,10 +89,9 @@ class Payload:
         columns = Columns()
         _add_mentions(columns, self.run, self.has_texts)
         _add_links(columns, self.run, self._known)
-        parent, step, joins = trees(self.run, self._cuts)
+        parent, step = trees(self.run, self._cuts)
         columns.numbers("parent", parent)
         columns.numbers("step", step)
-        columns.numbers("joins", joins)
         _add_names(columns, self.run, self._known)
         return columns.packed()
 

@@ -199,6 +199,23 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, ro
     for (const i of order.toReversed()) below.set(i, (children.get(i) ?? []).reduce((sum, child) => sum + below.get(child), 1));
     return { order, below };
   };
+  // The mentions in the smaller of the two parts that each step joins, where the steps come from the lightest to the heaviest:
+  // if it is wrong, all of these are. What hangs on a step would not show it, as a light step can have many below it.
+  const joinsOf = (order) => {
+    const up = new Map(order.map((i) => [i, i])), size = new Map(order.map((i) => [i, 1])), joins = new Map();
+    const top = (i) => {
+      for (; up.get(i) !== i; i = up.get(i)) up.set(i, up.get(up.get(i)));
+      return i;
+    };
+    const weight = (i) => (Number.isNaN(c.step[i]) ? -1 : c.step[i]), steps = order.filter((i) => c.parent[i] >= 0);
+    for (const i of steps.sort((a, b) => weight(a) - weight(b) || c.parent[a] - c.parent[b] || a - b)) {
+      const parts = [top(i), top(c.parent[i])].sort((a, b) => size.get(a) - size.get(b)), [small, large] = parts;
+      joins.set(i, size.get(small));
+      up.set(small, large);
+      size.set(large, size.get(small) + size.get(large));
+    }
+    return joins;
+  };
   const reason = (i, near) => {
     if (c.corrected?.[i] || c.follows?.[i] >= 0) return "A correction decided.";
     if (!near.length) return head.kb === null ? "There is no knowledge base." : "No entity was compared with it.";
@@ -212,7 +229,8 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, ro
       const cluster = clusterOf(id), { order, below } = treeOf(cluster), shown = order.slice(0, TREE);
       const steps = order.filter((i) => c.parent[i] >= 0 && c.step[i] > 0);
       const heavier = (a, b) => c.step[b] - c.step[a], weakest = steps.toSorted(heavier).slice(0, WEAKEST);
-      const bridges = steps.filter((i) => c.joins[i] > 1).sort((a, b) => c.joins[b] - c.joins[a] || heavier(a, b)).slice(0, BRIDGES);
+      const joins = joinsOf(order), joined = (i) => joins.get(i);
+      const bridges = steps.filter((i) => joined(i) > 1).sort((a, b) => joined(b) - joined(a) || heavier(a, b)).slice(0, BRIDGES);
       const bridge = (i) => ({ mention_id: c.mention.at(i), parent: c.mention.at(c.parent[i]), step: figure(c.step, i), below: below.get(i) });
       return {
         cluster_id: id, entity_id: isNew(cluster) ? null : id, name: clusterName(cluster), size: order.length,
