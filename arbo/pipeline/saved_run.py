@@ -66,13 +66,6 @@ def read_base(
 
     kb = formats.read_knowledge_base(path, format_, announce_format=announce, columns=columns, types=types or None)
     source = kb.source
-    changes = {"kb_xrefs": xrefs, "kb_types": types, "generic_names": not generic_names}
-    changed = next((name for name, value in changes.items() if value), None)
-    if changed and source and source["format"] == "index":
-        tell(
-            f"{path.name}: {changed} changes the knowledge base, so that its entities are encoded again; give it to "
-            "`arbo kb index` instead"
-        )
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
     for note, count in kb.notes.items():
@@ -81,6 +74,8 @@ def read_base(
         generic = kb.generic_names()
         kb = kb.without_names(generic)
         tell(f"{path.name}: left out {len(generic):,} generic names{': ' * bool(generic)}{', '.join(generic)}")
+    if source and source["format"] == "index" and (xrefs or types or not generic_names):
+        tell(f"{path.name}: settings change it, so that it is encoded again; give them to `arbo kb index` instead")
     if source:
         vars(kb)["source"] = {**source, "xrefs": xrefs, "types": types, "no_generic_names": not generic_names}
     return kb

@@ -32,27 +32,22 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
     turns.post("/explain", response_model=list[Explained])(service.explain)
     turns.post("/pubannotation")(service.pubannotation)
 
-    def answered(queries: str | None, extend: str | None, request: Request) -> Answer:
-        if queries:
-            return reconciliation.queries(queries)
-        return reconciliation.extend(extend) if extend else reconciliation.manifest(str(request.base_url))
-
-    @turns.get("/reconcile")
-    def reconcile(request: Request, queries: str | None = None, extend: str | None = None) -> Answer:
-        """Answer the queries or the request for data, both JSON; without these, return the manifest."""
-        return answered(queries, extend, request)
-
-    openapi = {"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": _FORM}}}}
-
-    @turns.post("/reconcile", openapi_extra=openapi)
-    async def reconcile_form(request: Request) -> Answer:
-        """Answer the queries or the request for data in a form, both JSON."""
+    async def reconcile(request: Request, queries: str | None = None, extend: str | None = None) -> Answer:
+        """Answer queries or a request for data, both JSON, also in a form; without these, return the manifest."""
         try:
             body = (await request.body()).decode("ascii")
-            form = {**request.query_params, **dict(parse_qsl(body, max_num_fields=100, errors="strict"))}
+            form = dict(parse_qsl(body, max_num_fields=100, errors="strict"))
         except ValueError:  # also UnicodeDecodeError
             raise DataError("the body is not a form of at most 100 fields in UTF-8") from None
-        return await run_sync(answered, form.get("queries"), form.get("extend"), request)
+        if text := form.get("queries", queries):
+            return await run_sync(reconciliation.queries, text)
+        if text := form.get("extend", extend):
+            return await run_sync(reconciliation.extend, text)
+        return await run_sync(reconciliation.manifest, str(request.base_url))
+
+    openapi = {"requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": _FORM}}}}
+    turns.get("/reconcile")(reconcile)
+    turns.post("/reconcile", name="reconcile_form", openapi_extra=openapi)(reconcile)
 
     @app.get("/reconcile/preview", response_class=HTMLResponse)
     def preview(id: str) -> Response:  # noqa: A002
