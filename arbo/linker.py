@@ -359,9 +359,8 @@ class Linker:
                 before = clustered(weighed.graph(config.k)).entity
                 decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
                 decisions = decided.decisions
-            others = edited.arrays()
-            if weighed is not nearest or decisions is not None:
-                others |= graph_arrays(graph, decisions)
+            is_weighed = weighed is not nearest or decisions is not None
+            others = edited.arrays | (graph_arrays(graph, decisions) if is_weighed else {})
             del graph  # the description needs its memory
         with timed("describe", seconds):
             result = describe(self.kb, weighed, clusters, config, decided)

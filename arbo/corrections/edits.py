@@ -12,8 +12,8 @@ mention may come back. So it keeps the mentions of edited documents as they came
 import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,22 +28,14 @@ from arbo.text.checks import Span
 _AS_CAME = "given"
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
+class Edited(NamedTuple):
     """Documents with corrected mentions."""
 
     documents: Corpus
     lines: Sequence[Correction]
     """All corrections; those of spans say what became of them."""
-    as_came: Mapping[str, Document]
-    """The edited documents before any correction, by id."""
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the array from which `uncorrected` restores the edited documents."""
-        if not self.as_came:
-            return {}
-        text = json.dumps({name: [asdict(mention) for mention in one.mentions] for name, one in self.as_came.items()})
-        return {_AS_CAME: np.frombuffer(text.encode("utf-8"), np.uint8)}
+    arrays: dict[str, npt.NDArray[Any]]
+    """The array from which `uncorrected` restores the edited documents, if there are any."""
 
 
 def uncorrected(documents: Corpus, arrays: Mapping[str, npt.NDArray[Any]]) -> Corpus:
@@ -78,7 +70,9 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
                 reason = f"no document has the id {line.document!r}; check it, or leave the line for later"
                 lines[place] = line.but("waiting", reason)
     edited = {name: _edited(known[name], lines, places, used) for name, places in about.items()}
-    return Edited(documents.replaced(edited), lines, {name: known[name] for name in about})
+    came = {name: [asdict(mention) for mention in known[name].mentions] for name in about}
+    arrays = {_AS_CAME: np.frombuffer(json.dumps(came).encode("utf-8"), np.uint8)} if came else {}
+    return Edited(documents.replaced(edited), lines, arrays)
 
 
 def _claim(line: Correction) -> tuple[Hashable, Claim]:

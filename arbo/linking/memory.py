@@ -61,7 +61,7 @@ def kept_arrays(
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays that a run keeps; only those of its graph if vectors or encoder cannot be kept.
 
-    ``encoder`` is that before it was fitted; ``others`` are those of `Edited.arrays` and `graph_arrays`.
+    ``encoder`` is that before it was fitted; ``others`` are those of `Edited` and `graph_arrays`.
     """
     arrays = {
         "mentions": nearest.mentions.ids,
