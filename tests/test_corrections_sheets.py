@@ -11,6 +11,7 @@ import arbo
 from arbo.corrections.lines import corrections_of
 from arbo.formats import xlsx
 from arbo.formats.xlsx import read_cells
+from arbo.kb.saving import save
 
 ANSWERS = {
     "ok": {"entity": "E1"},
@@ -52,7 +53,7 @@ def test_what_is_exported_filled_in_and_given_back_is_obeyed(
 ) -> None:
     documents, kb = sample
     arbo.Linker(kb).link(documents).save(tmp_path / "run")
-    kb.save(tmp_path / "kb.jsonl")
+    save(kb, tmp_path / "kb.jsonl")
     file, back = tmp_path / f"links.{kind}", tmp_path / f"reviewed.{kind}"
     assert run("export", tmp_path / "run", "--to", kind, "--out", file).code == 0
     links = [link for link in result.links if link.entity is not None]

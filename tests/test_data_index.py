@@ -16,6 +16,7 @@ from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.index import build_index
 from arbo.errors import DataError
+from arbo.kb.saving import save
 
 KB = KnowledgeBase(
     [
@@ -34,7 +35,7 @@ def stored(kb: KnowledgeBase, folder: Path) -> KnowledgeBase:
 def answers(kb: KnowledgeBase, folder: Path) -> dict[str, Any]:
     """What the public methods return."""
     ids = [*(id_ for entity in kb for id_ in (entity.id, *entity.alternative_ids)), "nothing", "", "\ud800"]
-    kb.save(folder / "kb.parquet")
+    save(kb, folder / "kb.parquet")
     names, rows = kb.names()
     return {
         "entities": (list(kb), kb.entities[::-2], [kb.entities[row] for row in range(-len(kb), len(kb))]),

@@ -14,6 +14,7 @@ from conftest import Run, Sample
 import arbo
 from arbo.corrections.review import names_of
 from arbo.explore.payload import Payload
+from arbo.kb.saving import save
 from arbo.results.diff import diff
 
 pytest.importorskip("fastapi")
@@ -72,7 +73,7 @@ def test_a_run_without_texts_or_graph_is_served(served: Served, result: arbo.Res
 def test_an_entity_is_described_by_the_knowledge_base(sample: Sample, tmp_path: Path) -> None:
     kb = arbo.KnowledgeBase([*sample[1].entities, arbo.Entity("far", "far away", ("afar",), "Far.", ("Place",))])
     linker(kb).link(sample[0]).save(tmp_path / "run")
-    kb.save(tmp_path / "kb.jsonl")
+    save(kb, tmp_path / "kb.jsonl")
     page = page_of(tmp_path / "run", None, tmp_path / "answers", None, tmp_path / "kb.jsonl", tmp_path / "out")
     assert page.entity("far") == {"names": ["far away", "afar"], "more_names": 0, "description": "Far."}
     assert page.entity("nobody") == {}

@@ -7,6 +7,7 @@ from format_files import NBIB, PUBMED_XML
 
 import arbo
 from arbo.formats import read_documents, read_knowledge_base
+from arbo.kb.saving import save
 
 CSV = 'PMID,Title,Abstract,year\n123,Marsh fever in birds.,"AIM: To count - by night and day.",1990\n124,Other.,,\n'
 WANTED = [("123", "Marsh fever in birds.\nAIM: To count - by night and day."), ("124", "Other.")]
@@ -67,7 +68,7 @@ def test_synonyms_are_divided_as_their_column_is(
 def test_files_of_arbo_keep_names_with_semicolons(tmp_path: Path) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "one", ("a;b",)), arbo.Entity("E2", "two", ("c;d",))])
     for name in ("kb.tsv", "kb.parquet"):
-        kb.save(tmp_path / name)
+        save(kb, tmp_path / name)
         assert [*read_knowledge_base(tmp_path / name)] == [*kb]
 
 

@@ -263,7 +263,7 @@ def test_metadata_with_a_name_of_ours_keep_their_values_in_json_lines(tmp_path: 
     assert read.metadata == {"domain_": "x"}
     assert read.mentions[0].metadata == {"text_": "cold", "cluster_": "c", "cluster__": "d", "note": 1}
     assert (read.domain, read.mentions[0].cluster) == (None, None)
-    arbo.KnowledgeBase([arbo.Entity("E", "flu", metadata={"name": "x"})]).save(tmp_path / "kb.jsonl")
+    arbo.KnowledgeBase([arbo.Entity("E", "flu", metadata={"name": "x"})]).to_jsonl(tmp_path / "kb.jsonl")
     assert arbo.read_knowledge_base(tmp_path / "kb.jsonl")["E"].metadata == {"name_": "x"}
 
 

@@ -10,6 +10,7 @@ from conftest import Run
 import arbo
 from arbo import DataError, Entity, KnowledgeBase
 from arbo.data.corpus import Corpus
+from arbo.kb.problems import problems_of
 
 FLU, COLD = Entity("D1", "Flu", aliases=("Influenza",)), Entity("D2", "Cold", alternative_ids=("X2",))
 NAMED = Entity("D2", "Cold", aliases=("FLU", "influenza", "Rhinitis"))
@@ -113,7 +114,7 @@ def test_a_generic_name_heads_the_names_of_many_others(n: int, name: str, others
     heads = [arbo.Entity(f"E{row}", others.format(f"x{row}")) for row in range(n)]
     kb = arbo.KnowledgeBase([arbo.Entity("A", name), *heads, *(arbo.Entity(f"F{row}", "flu") for row in range(200))])
     assert kb.generic_names() == generic
-    found = [problem for problem in kb.problems() if problem.kind == "generic-name"]
+    found = [problem for problem in problems_of(kb) if problem.kind == "generic-name"]
     assert [problem.examples[0].entities for problem in found] == ([("A",)] if generic else [])
     few = arbo.KnowledgeBase([*kb, *(arbo.Entity(f"G{row}", "flu") for row in range(4000))])  # less than 8 %
     assert few.generic_names() == []

@@ -10,7 +10,7 @@ import arbo
 from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.formats import read_knowledge_base
-from arbo.kb.problems import _KINDS, _NOTES, Problem
+from arbo.kb.problems import _KINDS, _NOTES, Problem, problems_of
 
 FLU = Entity("D1", "flu", ("grippe",))
 RAY = Entity("D3", "Ray X", alternative_ids=("X",))
@@ -18,7 +18,7 @@ ODD = Entity("D2", "cold", xrefs=("bare", ":x", "MSH: ", "MSH:1"))
 
 
 def found(*entities: Entity) -> dict[str, Problem]:
-    problems = KnowledgeBase(entities).problems()
+    problems = problems_of(KnowledgeBase(entities))
     assert len({problem.kind for problem in problems}) == len(problems)
     return {problem.kind: problem for problem in problems}
 
@@ -28,7 +28,7 @@ def test_a_sound_knowledge_base_has_none() -> None:
     assert found(FLU, cold) == {}
     assert found()["empty"].severity == "error"
     assert "number" not in found(FLU, Entity("D2", "cold", ("B12", "1q21.1")))
-    assert all(problem.severity == "warning" for problem in arbo.load_sample()[1].problems())
+    assert all(problem.severity == "warning" for problem in problems_of(arbo.load_sample()[1]))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_readers_count_is_a_problem_unless_it_is_right(tmp_path: Path) -> N
         f"{flu}{flu}[Term]\nid: D2\n[Term]\nname: no id\n[Term]\nid: D3\nis_obsolete: true\nreplaced_by: D1\n"
     )
     kb = read_knowledge_base(tmp_path / "kb", "obo", on_error="skip")
-    told = {problem.wrong: (problem.kind, problem.severity, problem.count) for problem in kb.problems()}
+    told = {problem.wrong: (problem.kind, problem.severity, problem.count) for problem in problems_of(kb)}
     assert told == {
         "malformed entities skipped": ("malformed-entity", "error", 1),
         "malformed synonyms ignored": ("malformed-synonym", "error", 4),
@@ -84,7 +84,7 @@ def test_what_readers_count_is_a_problem_unless_it_is_right(tmp_path: Path) -> N
 
 def test_errors_come_first_and_examples_are_few() -> None:
     entities = [Entity(f" {i}", f"name of {i}", ("it", *(["they"] if i < 9 else []))) for i in range(5000)]
-    problems = KnowledgeBase(entities).problems()
+    problems = problems_of(KnowledgeBase(entities))
     assert [(p.kind, p.count) for p in problems] == [("padded-id", 5000), ("shared-alias", 2)]
     assert str(problems[1].examples[0]) == '"it":  0,  1,  2 and 4,997 more'
     assert len(json.dumps([problem.as_dict() for problem in problems])) < 5000
@@ -105,6 +105,6 @@ def test_errors_come_first_and_examples_are_few() -> None:
 def test_published_knowledge_bases_have_warnings_alone(
     shared: Callable[[str], Path], name: str, format_: str, counts: dict[str, int]
 ) -> None:
-    problems = read_knowledge_base(shared(f"data/{name}"), format_).problems()
+    problems = problems_of(read_knowledge_base(shared(f"data/{name}"), format_))
     assert {problem.severity for problem in problems} == {"warning"}
     assert {problem.kind: problem.count for problem in problems}.items() >= counts.items()

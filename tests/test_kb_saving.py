@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.kb.saving import save
 
 _CELLS = st.text("ab\"'\t\n\r |=", max_size=6)
 _NAMES = _CELLS.filter(str.strip)
@@ -20,7 +21,7 @@ _NAMES = _CELLS.filter(str.strip)
 def test_tsv_is_read_as_it_was_or_its_losses_are_counted(kb: arbo.KnowledgeBase) -> None:
     with TemporaryDirectory() as folder:
         try:
-            lost = kb.save(Path(folder, "kb.tsv"))
+            lost = save(kb, Path(folder, "kb.tsv"))
         except arbo.DataError:
             assert kb.entities[0].id != kb.entities[0].id.strip()
             return

@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 from arbo.data.documents import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.kb.names import homonyms, spellings
+from arbo.kb.problems import figure_cells, figures_of
 from arbo.text.names import normalize_name
 
 KB = KnowledgeBase(
@@ -18,19 +19,30 @@ KB = KnowledgeBase(
 
 
 def test_the_figures_of_a_small_knowledge_base() -> None:
-    stats = KB.stats()
-    assert (stats.entities, stats.names, stats.distinct_names, stats.ambiguous_names) == (3, 5, 4, 1)
-    assert stats.definitions == 1
-    assert list(stats.types.items()) == [("Organ", 2), ("Part", 1)]
-    assert stats.domains == {"medicine": 1}
-    assert list(stats.xref_prefixes.items()) == [("MSH", 2), ("", 2), ("UMLS", 1)]
-    assert (stats.alternative_ids, stats.shared_alternative_ids) == (2, 1)
-    assert stats.notes == KB.notes
-    assert json.loads(json.dumps(stats.as_dict()))["names"] == 5
-    rows = {name: (value, kinds) for name, value, kinds in stats.rows()}
-    assert rows["types"] == ("2", "Organ (2), Part (1)")
-    assert rows["xref prefixes"] == ("3", "MSH (2), none (2), UMLS (1)")
-    assert KnowledgeBase().stats().names == 0
+    figures = figures_of(KB)
+    assert json.loads(json.dumps(figures)) == figures
+    assert figures == {
+        "entities": 3,
+        "names": 5,
+        "distinct_names": 4,
+        "ambiguous_names": 1,
+        "definitions": 1,
+        "types": {"Organ": 2, "Part": 1},
+        "domains": {"medicine": 1},
+        "xref_prefixes": {"MSH": 2, "": 2, "UMLS": 1},
+        "alternative_ids": 2,
+        "shared_alternative_ids": 1,
+        "notes": KB.notes,
+    }
+    assert [*figures["types"]] == ["Organ", "Part"]
+    assert figures_of(KnowledgeBase())["names"] == 0
+    assert figure_cells("types", figures["types"]) == ("types", "2", "Organ (2), Part (1)")
+    assert figure_cells("xref_prefixes", figures["xref_prefixes"]) == (
+        "xref prefixes",
+        "3",
+        "MSH (2), none (2), UMLS (1)",
+    )
+    assert figure_cells("entities", 3_000) == ("entities", "3,000", "")
 
 
 NAMES = st.sampled_from(["it", "It", "its", "they", "kidney", "Kidneys", "x", "+"])
@@ -41,8 +53,8 @@ def test_names_agree_with_brute_force(entities: list[tuple[str, list[str]]]) -> 
     kb = KnowledgeBase(Entity(str(i), name, tuple(aliases)) for i, (name, aliases) in enumerate(entities))
     folds = [{normalize_name(name) for name in (entity.name, *entity.aliases)} for entity in kb]
     shared = {name for i, own in enumerate(folds) for j, other in enumerate(folds) if i < j for name in own & other}
-    stats, names = kb.stats(), spellings(kb)
-    assert (stats.distinct_names, stats.ambiguous_names) == (len(set().union(*folds)), len(shared))
+    figures, names = figures_of(kb), spellings(kb)
+    assert (figures["distinct_names"], figures["ambiguous_names"]) == (len(set().union(*folds)), len(shared))
     for (values, ids), _ in homonyms(kb, names):
         (name,) = set(map(normalize_name, values))
         assert ids == tuple(str(i) for i, own in enumerate(folds) if name in own)

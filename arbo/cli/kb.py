@@ -41,19 +41,19 @@ def check(
     all vectors are read.
     """
     from arbo.encoders.index import check_index
+    from arbo.kb.problems import figure_cells, figures_of, problems_of
 
-    base = read_knowledge_base(
-        kb, kb_format, on_error="skip", announce_format=partial(say_format, kb.name, "--kb-format")
-    )
+    announce = partial(say_format, kb.name, "--kb-format")
+    base = read_knowledge_base(kb, kb_format, on_error="skip", announce_format=announce)
     check_index(base)
-    stats, problems = base.stats(), base.problems()
+    counts, problems = figures_of(base), problems_of(base)
     errors = sum(problem.severity == "error" for problem in problems)
     warnings = len(problems) - errors
     if console.as_json:
-        counts = stats.as_dict() | {"errors": errors, "warnings": warnings}
+        counts |= {"errors": errors, "warnings": warnings}
         console.print_json(counts | {"problems": [problem.as_dict() for problem in problems]})
     else:
-        console.print_table(("", "", ""), stats.rows())
+        console.print_table(("", "", ""), (figure_cells(*one) for one in counts.items()))
         for problem in problems:
             console.print_title(f"{problem.severity} ({problem.count:,}): {problem.wrong}")
             console.show(f"  {problem.solution}")
@@ -209,7 +209,9 @@ def index(
 
 def _write(kb: arbo.KnowledgeBase, out: Path, changes: Mapping[str, int]) -> None:
     """Write a knowledge base; print the changes, and warn of items that the format cannot hold."""
-    if lost := ", ".join(f"{what} ({count:,})" for what, count in kb.save(out).items()):
+    from arbo.kb.saving import save
+
+    if lost := ", ".join(f"{what} ({count:,})" for what, count in save(kb, out).items()):
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
     text = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in changes.items())
     console.answer({"kb": str(out), **changes}, f"{text}; written to {out}")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,6 @@ from arbo.data.rows import entities_in
 from arbo.errors import DataError, UsageError, listed
 from arbo.files import PathLike, write_lines
 from arbo.text.names import normalize_name
-
-if TYPE_CHECKING:
-    from arbo.kb.problems import KnowledgeBaseStats, Problem
-
 
 _TOGETHER = 1 << 12
 """Number of entities whose fields become values of Python at a time."""
@@ -105,12 +101,6 @@ class KnowledgeBase:
     def to_jsonl(self, path: PathLike) -> None:
         """Write the knowledge base as JSON lines, which `from_jsonl` reads; see `Corpus.to_jsonl`."""
         write_lines(map(entity_line, self.entities), path)
-
-    def save(self, path: PathLike) -> dict[str, int]:
-        """Write a file in the format of its ending, see `arbo.kb.saving`; return counts of what it cannot hold."""
-        from arbo.kb.saving import save
-
-        return save(self, path)
 
     def index(self, entity_id: str) -> int:
         """Return the row of the first entity with this id or alternative id; raise KeyError if there is none."""
@@ -232,18 +222,6 @@ class KnowledgeBase:
         """Return text fields, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow arrays."""
         columns, text = (self.table[name].take(numbers(rows)) for name in names), pa.string()
         return [one.cast(text if pa.types.is_large_string(one.type) else pa.list_(text)) for one in columns]
-
-    def stats(self) -> KnowledgeBaseStats:
-        """Count entities, names, definitions, types and ids, and the names that several entities share."""
-        from arbo.kb.problems import stats
-
-        return stats(self)
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Return the problems, errors first, each with its count, a way to fix it and up to three examples."""
-        from arbo.kb.problems import problems
-
-        return problems(self)
 
     @cached_property
     def fingerprint(self) -> str:

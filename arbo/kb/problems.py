@@ -15,67 +15,40 @@ Severity = Literal["error", "warning"]
 _SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeBaseStats:
-    """The result of `KnowledgeBase.stats`; `types`, `domains` and `xref_prefixes` begin with the highest count."""
+def figures_of(kb: KnowledgeBase) -> dict[str, Any]:
+    """Count what is in a knowledge base; counts by kind begin with the highest.
 
-    entities: int
-    names: int
-    """Number of names and aliases; a repeated name of an entity counts once."""
-    distinct_names: int
-    """Number of names that still differ after `normalize_name`."""
-    ambiguous_names: int
-    """Number of distinct names that several entities share."""
-    definitions: int
-    """Number of entities with a definition."""
-    types: dict[str, int]
-    domains: dict[str, int]
-    xref_prefixes: dict[str, int]
-    """Number of cross-references by the prefix before the colon, or by the empty string if there is no colon."""
-    alternative_ids: int
-    """Number of distinct alternative ids that are no entity's own id."""
-    shared_alternative_ids: int
-    """Number of these alternative ids that several entities have."""
-    notes: dict[str, int]
-    """Counts of irregularities in the source."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all figures by name, ready for JSON."""
-        return asdict(self)
-
-    def rows(self) -> list[tuple[str, str, str]]:
-        """Return the figures as rows of text, each with a name, a value and the most frequent of its kinds."""
-        rows = []
-        for name, value in self.as_dict().items():
-            counts = value if isinstance(value, dict) else {}
-            kinds = listed((f"{kind or 'none'} ({count:,})" for kind, count in counts.items()), 5)
-            rows.append((name.replace("_", " "), f"{len(value) if isinstance(value, dict) else value:,}", kinds))
-        return rows
-
-
-def stats(kb: KnowledgeBase) -> KnowledgeBaseStats:
-    """Return the counts of a knowledge base."""
+    A name that an entity repeats counts once; names are distinct after `normalize_name`, and ambiguous if several
+    entities share them. ``alternative_ids`` are no entity's own id, and those that several entities have are shared.
+    Cross-references without a colon have the prefix "". ``notes`` count irregularities in the source.
+    """
     names = spellings(kb)
     _, holders = ids_of(kb)
-    return KnowledgeBaseStats(
-        entities=len(kb),
-        names=len(kb.names().names),
-        distinct_names=len(names),
-        ambiguous_names=sum(1 for _ in homonyms(kb, names)),
-        definitions=sum(bool(text and text.strip()) for (text,) in kb.columns("definition")),
-        types=_counted(type_ for (types,) in kb.columns("types") for type_ in types),
-        domains=_counted(domain for (domain,) in kb.columns("domain") if domain is not None),
-        xref_prefixes=_counted(
-            xref.partition(":")[0] if ":" in xref else "" for (xrefs,) in kb.columns("xrefs") for xref in xrefs
-        ),
-        alternative_ids=len(holders),
-        shared_alternative_ids=sum(len(rows) > 1 for rows in holders.values()),
-        notes=dict(kb.notes),
-    )
+    prefixes = (xref.partition(":")[0] if ":" in xref else "" for (xrefs,) in kb.columns("xrefs") for xref in xrefs)
+    return {
+        "entities": len(kb),
+        "names": len(kb.names().names),
+        "distinct_names": len(names),
+        "ambiguous_names": sum(1 for _ in homonyms(kb, names)),
+        "definitions": sum(bool(text and text.strip()) for (text,) in kb.columns("definition")),
+        "types": _counted(type_ for (types,) in kb.columns("types") for type_ in types),
+        "domains": _counted(domain for (domain,) in kb.columns("domain") if domain is not None),
+        "xref_prefixes": _counted(prefixes),
+        "alternative_ids": len(holders),
+        "shared_alternative_ids": sum(len(rows) > 1 for rows in holders.values()),
+        "notes": dict(kb.notes),
+    }
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:
     return dict(Counter(values).most_common())
+
+
+def figure_cells(name: str, value: Any) -> tuple[str, str, str]:
+    """Return a figure as the cells of a row: its name, its value and, of counts by kind, the most frequent kinds."""
+    counts = value if isinstance(value, dict) else {}
+    kinds = listed((f"{kind or 'none'} ({count:,})" for kind, count in counts.items()), 5)
+    return name.replace("_", " "), f"{len(value) if isinstance(value, dict) else value:,}", kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +73,13 @@ class Problem:
         return asdict(self) | {"examples": [example.as_dict() for example in self.examples]}
 
 
-def problems(kb: KnowledgeBase) -> tuple[Problem, ...]:
-    """Return the problems of a knowledge base, errors first; see `KnowledgeBase.problems`."""
-    problems_ = []
+def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
+    """Return the problems, errors first, each with its count, a way to fix it and up to three examples."""
+    problems = []
     for note, count in kb.notes.items():
         if note in _NOTES:
             kind, severity, solution = _NOTES[note]
-            problems_.append(Problem(kind, severity, count, note, solution))
+            problems.append(Problem(kind, severity, count, note, solution))
     cases: defaultdict[str, list[Example]] = defaultdict(list)
     names = spellings(kb)
     for kind, case in chain(_names_of_entities(kb, names), _shared_names(kb, names), _fields(kb)):
@@ -114,10 +87,10 @@ def problems(kb: KnowledgeBase) -> tuple[Problem, ...]:
     for kind, (wrong, solution) in _KINDS.items():
         if ranked := sorted(cases[kind], key=lambda case: -len(case.entities)):
             severity = "error" if kind in _ERRORS else "warning"
-            problems_.append(Problem(kind, severity, len(ranked), wrong, solution, tuple(ranked[:_SHOWN])))
+            problems.append(Problem(kind, severity, len(ranked), wrong, solution, tuple(ranked[:_SHOWN])))
     if not len(kb):
-        problems_.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
-    return tuple(sorted(problems_, key=lambda problem: problem.severity))
+        problems.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
+    return tuple(sorted(problems, key=lambda problem: problem.severity))
 
 
 # Notes of readers that are problems, with kind, severity and solution. Other notes, as on obsolete terms, are not.

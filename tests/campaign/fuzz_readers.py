@@ -13,6 +13,8 @@ import mutations
 import arbo
 from arbo.data.documents import text_of
 from arbo.formats import read_documents, read_knowledge_base, writer
+from arbo.kb.problems import figures_of, problems_of
+from arbo.kb.saving import save
 from campaign.runner import Campaign
 
 Files = Mapping[str, bytes]
@@ -48,7 +50,7 @@ def _binary() -> tuple[dict[str, Files], dict[str, Files]]:
         }
         pq.write_table(pa.table(rows), file)
         documents = {"parquet": {"docs.parquet": file.read_bytes()}}
-        arbo.KnowledgeBase([arbo.Entity("D1", "flu", ("grippe",))]).save(f := Path(folder) / "kb.parquet")
+        save(arbo.KnowledgeBase([arbo.Entity("D1", "flu", ("grippe",))]), f := Path(folder) / "kb.parquet")
         entities = {"parquet": {"kb.parquet": f.read_bytes()}}
     doc = spacy.blank("en")("Marsh fever is bad")
     doc.set_ents([doc.char_span(0, 11, "Disease", kb_id="D1")])
@@ -95,20 +97,20 @@ def _documents_survive(corpus: arbo.Corpus, folder: Path, chance: random.Random)
 
 
 def _entities_survive(kb: arbo.KnowledgeBase, folder: Path, chance: random.Random) -> None:
-    kb.save(folder / "again.jsonl")
+    save(kb, folder / "again.jsonl")
     again = read_knowledge_base(folder / "again.jsonl", "jsonl")
     read, given = ([repr((one, _keys(one.metadata))) for one in side] for side in (again, kb))
     assert read == given, "JSON lines"
     assert again.fingerprint == kb.fingerprint
     ending = chance.choice(["parquet", "tsv"])
     try:
-        lost = kb.save(folder / f"again.{ending}")
+        lost = save(kb, folder / f"again.{ending}")
     except arbo.DataError:
         assert ending == "tsv"
         return
     if not {*lost} - {"further keys"}:
         assert list(read_knowledge_base(folder / f"again.{ending}")) == list(kb), ending
-    kb.problems(), kb.stats()
+    problems_of(kb), figures_of(kb)
 
 
 def _case(
