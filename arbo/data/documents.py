@@ -6,7 +6,7 @@ an offset means the same in the file, in memory and in every result.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple
@@ -169,22 +169,18 @@ class Marked(NamedTuple):
 
 
 def marked_document(
-    document_id: str, text: str, marked: Sequence[Marked], domain: str | None = None, metadata: Mapping[str, Any] = {}
+    document_id: str, text: str, marked: Iterable[Marked], domain: str | None = None, metadata: Mapping[str, Any] = {}
 ) -> Document:
-    """Return a document with these mentions; `mention_ids` makes the ids of those without one."""
-    mentions = [marked_mention(one, id_, document_id, text) for one, id_ in named(document_id, marked)]
-    return Document(document_id, text, tuple(mentions), domain, metadata)
+    """Return a document with these mentions; `mention_id` makes the ids of those without one."""
+    uses = Counter[str]()
+    mentions = tuple([marked_mention(one, document_id, text, uses) for one in marked])
+    return Document(document_id, text, mentions, domain, metadata)
 
 
-def named(document_id: str, marked: Sequence[Marked]) -> Iterator[tuple[Marked, str]]:
-    """Yield the mentions of a document, each with its own id or one that `mention_ids` makes."""
-    made = iter(mention_ids(document_id, (one.spans for one in marked if one.id is None)))
-    return ((one, next(made) if one.id is None else one.id) for one in marked)
-
-
-def marked_mention(marked: Marked, id_: str, document_id: str, text: str) -> Mention:
-    """Return a mention with an id in a text."""
-    spans, kind, gold, score, metadata, cluster, _, surface = marked
+def marked_mention(marked: Marked, document_id: str, text: str, uses: Counter[str]) -> Mention:
+    """Return a mention in a text, with its own id or one that `mention_id` makes."""
+    spans, kind, gold, score, metadata, cluster, own, surface = marked
+    id_ = mention_id(document_id, spans, uses) if own is None else own
     if surface is not None and max(end for _, end in spans) <= len(text):
         compare(surface, spans, text, Counter(), of=id_)
     kind = None if kind is None else intern(kind)  # equal strings are one in memory
@@ -244,10 +240,12 @@ def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:
     >>> mention_ids("d", [((0, 4),), ((0, 4),), ((0, 4), (15, 21))])
     ['d:0-4', 'd:0-4#2', 'd:0-4,15-21']
     """
-    uses: Counter[str] = Counter()
-    ids = []
-    for pieces in spans:
-        name = f"{document_id}:" + ",".join(f"{start}-{end}" for start, end in pieces)
-        uses[name] += 1
-        ids.append(name if uses[name] == 1 else f"{name}#{uses[name]}")
-    return ids
+    uses = Counter[str]()
+    return [mention_id(document_id, pieces, uses) for pieces in spans]
+
+
+def mention_id(document_id: str, spans: Sequence[Span], uses: Counter[str]) -> str:
+    """Make the id of a mention, see `mention_ids`, and count the uses of its document and spans."""
+    name = f"{document_id}:" + ",".join(f"{start}-{end}" for start, end in spans)
+    uses[name] += 1
+    return name if uses[name] == 1 else f"{name}#{uses[name]}"

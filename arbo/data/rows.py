@@ -30,7 +30,7 @@ from typing import Any
 
 from arbo.data import objects
 from arbo.data.arrow import parsed
-from arbo.data.documents import Document, Entity, Marked, marked_mention, named
+from arbo.data.documents import Document, Entity, Marked, Mention, marked_mention
 from arbo.data.gold_ids import ids_in
 from arbo.data.records import Item, OnError, Records
 from arbo.data.spacy_docs import docs_in, document_of_doc, is_doc
@@ -275,7 +275,8 @@ def _plain(value: Any) -> Any:
 def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
     """Group rows, each with its place, by document; add the documents to `records` in order of their first rows."""
     first: dict[str, Placed] = {}
-    mentions, metadata = defaultdict[str, list[tuple[str, Marked]]](list), defaultdict[str, Row](dict)
+    uses, metadata = defaultdict[str, Counter[str]](Counter), defaultdict[str, Row](dict)
+    mentions = defaultdict[str, list[tuple[str, Mention]]](list)
     for place, row in rows:
         with records.record(place, kind="rows"):
             values = _checked_mention(row)
@@ -289,15 +290,21 @@ def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
                     remedy = "; 'text' is the whole document, 'mention_text' the mention" if column == "text" else ""
                     raise DataError(problem + remedy, id=document_id)
             if "start" in values:
-                mentions[document_id].append((place, _marked(values)))
+                mention = marked_mention(_marked(values), document_id, known["text"], uses[document_id])
+                mentions[document_id].append((place, mention))
             else:
                 more, before = values["metadata"], metadata[document_id]
                 replaced = sum(before.get(key, value) != value for key, value in more.items())
                 records.notes["values of a document's metadata replaced by a later row"] += replaced
                 before.update(more)
-    for document_id, begun in first.items():
-        with records.record(begun[0]):
-            records.add(_document(begun, mentions[document_id], metadata[document_id], records), begun[0])
+    for id_, (begin, row) in first.items():
+        own = mentions[id_]
+        with records.record(begin):
+            try:
+                made = Document(id_, row["text"], tuple([one for _, one in own]), row.get("domain"), metadata[id_])
+            except DataError as error:
+                raise error.at(next((place for place, one in own[::-1] if one.id == error.id), begin)) from None
+            records.add(made, begin)
 
 
 def _checked_mention(row: Row) -> Row:
@@ -318,21 +325,3 @@ def _marked(row: Row) -> Marked:
     gold = (ids_in(row["entity"], "|") or ("",)) if "entity" in row else row.get("entities")
     kind, score, cluster, id_, text = map(row.get, ("type", "score", "cluster", "mention_id", "mention_text"))
     return Marked(((row["start"], row["end"]),), kind, gold, score, row["metadata"], cluster, id_, text)
-
-
-def _document(
-    first: Placed, mentions: Sequence[tuple[str, Marked]], metadata: Row, records: Records[Document]
-) -> Document:
-    """Make a document of its first row and its mentions, each with its place."""
-    begin, row = first
-    document_id, text = row["document_id"], row["text"]
-    places: dict[str | None, str] = {}
-    made = []
-    for (one, id_), (place, _) in zip(named(document_id, [one for _, one in mentions]), mentions, strict=True):
-        with records.record(place):
-            made.append(marked_mention(one, id_, document_id, text))
-            places[id_] = place
-    try:
-        return Document(document_id, text, tuple(made), row.get("domain"), metadata)
-    except DataError as error:
-        raise error.at(places.get(error.id, begin)) from None
