@@ -132,13 +132,6 @@ VALUES: list[tuple[str, str, str]] = [
      "PubMed:13 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
      "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / "
      "PubMed:13:T9 25-28 None NIL {'by': [1, 1]} / PubMed:13:T8 25-28 a b:1 -"),
-    ("pubannotation", pub(denotations=[], tracks=[
-        {"project": "a", "denotations": FLU, "attributes": IDS}, {"denotations": FLU, "relations": []}, {"project": "b"}
-    ]),
-     "PubMed:13 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
-     "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / "
-     "PubMed:13:a:T9 25-28 Disease NIL {'by': 1} / PubMed:13:2:T9 25-28 Disease - / "
-     "2 attributes of other objects than denotations left out / 1 keys of tracks left out"),
     ("jsonl", json.dumps({"id": "x", "text": "flu", "mentions": None}), "x 'flu'"),
     ("jsonl", jsonl({"spans": [[0, 3]], "text": "flu", "by": {"sure": True}}, metadata=[1], title="Ü"),
      "x 'flu' / metadata = [1] / title = 'Ü' / x:0-3 0-3 None - {'by': {'sure': True}}"),
@@ -238,7 +231,6 @@ FAULTS: list[tuple[Any, ...]] = [
         (pub(denotations=[{"id": "T9"}]), "'T9': a denotation needs the key 'span'"),
         (pub(denotations=[*FLU, *FLU]), "'T9': two denotations have this id"),
         (pub(attributes=[{"id": "A1", "subj": "T1"}]), "'A1': an attribute needs the key 'pred'"),
-        (pub(tracks=[7]), "a track must be a JSON object, not a number"),
     )),
     *(("jsonl", "document", piece, words) for piece, words in (
         ("{", "not JSON: .* at character 2; write each object on one line"),

@@ -9,9 +9,7 @@
 - Gold ids are the `obj` of attributes whose `pred` ends in `id`, such as `mondo_id`. Without one, an `obj` of a
   denotation with a colon and a digit, such as `HP:0001250`, or an address, is its gold id, and any other is its type.
   Addresses of OBO become short ids; `NIL` means annotated as NIL.
-- Other attributes are metadata of the mention, other keys metadata of the document.
-- `tracks` are annotations of several projects: ids of their mentions begin with the project, and keys other than
-  denotations and attributes are left out and counted.
+- Other attributes are metadata of the mention, other keys (such as `tracks`, of several projects) of the document.
 
 The writer makes an attribute with the predicate `tao:has_database_id` of a gold id, or the `obj` of a mention without a
 type. Metadata of mentions are attributes too, those of documents are further keys.
@@ -35,7 +33,7 @@ SUFFIXES, pieces = JSON, json_pieces
 
 _DENOTATION = {"id": string, "span": anything, "obj": string}
 _ATTRIBUTE = {"subj": string, "pred": string, "obj": anything}
-_PARTS = {"denotations": any_list, "attributes": any_list}
+_DOCUMENT = {"text": string, "id": string, "denotations": any_list, "attributes": any_list}
 _ID = re.compile(r"https?://\S+|[A-Za-z][\w.-]*:[\w./-]*[0-9][\w./-]*")
 """An `obj` that is an id."""
 _NAMES_ID = re.compile(r"(\A|[^a-z])(id|identifier)\Z", re.I)
@@ -57,21 +55,15 @@ def spans_of(denotation: object, text: str, *, of: str | None = None) -> tuple[t
 
 def document(piece: Piece, records: Records[Document]) -> Document:
     """Make a document of an object of JSON."""
-    known = {"text": string, "id": string, "tracks": any_list, **_PARTS}
-    values = fields(piece.content, "a PubAnnotation document", known, required=("text",))
-    text, metadata, notes = values["text"], values["metadata"], records.notes
-    document_id = values.get("id") or source_of(metadata) or piece.name
-    marked = [*_marked(values, "", document_id, text, notes)]
-    for number, track in enumerate(values.get("tracks", ()), 1):
-        part = fields(track, "a track", {"project": string, **_PARTS}, required=(), of=document_id)
-        notes["keys of tracks left out"] += len(part["metadata"])
-        marked += _marked(part, f"{part.get('project', number)}:", document_id, text, notes)
-    return marked_document(document_id, text, with_ids(document_id, marked), None, metadata)
+    values = fields(piece.content, "a PubAnnotation document", _DOCUMENT, required=("text",))
+    document_id = values.get("id") or source_of(values["metadata"]) or piece.name
+    marked = with_ids(document_id, [*_marked(values, document_id, records.notes)])
+    return marked_document(document_id, values["text"], marked, None, values["metadata"])
 
 
-def _marked(values: dict[str, Any], prefix: str, document_id: str, text: str, notes: Counter[str]) -> Iterator[Marked]:
-    """Yield the mentions of a document or a track."""
-    denotations = [spans_of(one, text, of=document_id) for one in values.get("denotations", ())]
+def _marked(values: dict[str, Any], document_id: str, notes: Counter[str]) -> Iterator[Marked]:
+    """Yield the mentions of a document."""
+    denotations = [spans_of(one, values["text"], of=document_id) for one in values.get("denotations", ())]
     facts: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
     for one in values.get("attributes", ()):
         fact = fields(one, "an attribute", _ATTRIBUTE, required=tuple(_ATTRIBUTE), of=document_id)
@@ -90,7 +82,7 @@ def _marked(values: dict[str, Any], prefix: str, document_id: str, text: str, no
         if not ids and obj and (obj == _NIL or _ID.fullmatch(obj)):
             ids, obj = [short_id(obj)], None
         gold = tuple(id_ for id_ in ids if id_ != _NIL) if ids else None
-        yield Marked(spans, obj or None, gold, metadata=metadata, id=name and f"{prefix}{name}")
+        yield Marked(spans, obj or None, gold, metadata=metadata, id=name)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -123,7 +115,7 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     numbered = [{"id": f"A{number}", **one} for number, one in enumerate(attributes, 1)]
     # The denotations come first, so that the format is guessed from the beginning of a file.
     record = {**named, "denotations": denotations, "attributes": numbered, "text": document.text}
-    further = {key: value for key, value in document.metadata.items() if key not in {*record, "id", "tracks"}}
+    further = {key: value for key, value in document.metadata.items() if key not in {*record, "id"}}
     yield json_text(record | further)
 
 
