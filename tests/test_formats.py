@@ -109,7 +109,7 @@ def test_encodings_and_line_ends_change_nothing(tmp_path: Path, kind: str, name:
     ("damage", "words"),
     [
         (lambda raw: gzip.compress(raw, mtime=0)[:-9], "is truncated; download it again"),
-        (lambda raw: b"\x1f\x8bplain text", "the gzip file or archive is damaged"),
+        (lambda raw: b"\x1f\x8bplain text", "the gzip file is damaged"),
         (lambda raw: raw + b"\xe9", "not UTF-8"),
         (lambda raw: b"PK\3\4" + raw, "a zip archive or a spreadsheet"),
     ],

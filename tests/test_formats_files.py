@@ -61,7 +61,7 @@ WHOLE = gzip.compress(bytes(range(1, 128)) * 1000)
         (b"PAR1\x15\x04", "a Parquet file; read it with the format parquet"),
         (b"PK\x03\x04", "a zip archive or a spreadsheet; unpack it, or save the sheet as CSV"),
         (WHOLE[: len(WHOLE) // 2], "is truncated; download it again"),
-        (WHOLE[:20] + b"\xff\xff\xff\xff" + WHOLE[24:], "the gzip file or archive is damaged"),
+        (WHOLE[:20] + b"\xff\xff\xff\xff" + WHOLE[24:], "the gzip file is damaged"),
     ],
 )
 def test_a_file_that_is_not_text_is_refused_by_line_and_byte(tmp_path: Path, content: bytes, problem: str) -> None:

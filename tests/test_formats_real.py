@@ -1,6 +1,7 @@
 """Real corpora and knowledge bases have their published counts."""
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from arbo.formats import read_documents, read_knowledge_base
 
-Shared = Callable[[str], Path]
+Shared, Counts = Callable[[str], Path], dict[str, int]
 
 SEVERAL = "mentions with several concept ids"
 SPLIT = "mentions with several fragments"
@@ -64,9 +65,13 @@ CRAFT = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "form", "documents", "mentions", "distinct", "notes"), CORPORA)
 def test_corpora_have_their_published_counts(
-    shared: Shared, name: str, form: str, documents: int, mentions: int, distinct: int, notes: dict[str, int]
+    shared: Shared, tmp_path: Path, name: str, form: str, documents: int, mentions: int, distinct: int, notes: Counts
 ) -> None:
-    corpus = read_documents(shared(f"data/{name}"), form)
+    path = shared(f"data/{name}")
+    if name.endswith(".tar.gz"):
+        shutil.unpack_archive(path, tmp_path, filter="data")
+        path = next(tmp_path.rglob("*.ann")).parent
+    corpus = read_documents(path, form)
     assert (len(corpus), len(corpus.mentions)) == (documents, mentions)
     assert len({m.id for m in corpus.mentions}) == mentions
     if distinct:

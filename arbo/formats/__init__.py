@@ -59,7 +59,7 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     "neo4j": r"\A.*\.csv\n[^\n]*:(START_)?ID\b",
     "parquet": _PARQUET,
     "docbin": r"\A.*\.spacy\n",
-    "brat": r"\A.*\.(ann|tar|tgz)\n",
+    "brat": r"\A.*\.ann\n",
     "ecbplus": r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S",
     "ecbplus-events": r"(?!)",  # never guessed: the same files
     "conll": r"^#begin document",

@@ -4,9 +4,9 @@
     N1 <tab> Reference T1 UBERON:0004538 <tab> left kidney
     #1 <tab> AnnotatorNotes T1 <tab> C0227613
 
-A path is a folder of such pairs (plain or `.gz`), one file of a pair, or a `.tar.gz` of pairs. Offsets count the code
-points of the text in the file; a line end of two characters counts as two. The mention `T1` has the id `NAME:T1`, and
-its label is its type. Files contain more than plain mentions; `notes` counts these cases:
+A path is a folder of such pairs (plain or `.gz`), or one file of a pair. Offsets count the code points of the text in
+the file; a line end of two characters counts as two. The mention `T1` has the id `NAME:T1`, and its label is its type.
+Files contain more than plain mentions; `notes` counts these cases:
 
 - Fragments, such as `16 20;31 37`, are the spans of one mention in the given order; they may overlap. If BRAT split a
   mention at a line end, the fragments stay apart, and the text of the mention has a space for the line end.
@@ -15,9 +15,6 @@ its label is its type. Files contain more than plain mentions; `notes` counts th
   cannot express NIL.
 - Relations, events, attributes and other notes are ignored.
 - A text without annotations is ignored, unless it is the given path. Annotations without a text are an error.
-
-An archive is read as a stream: nothing is unpacked to disk. Links are ignored, and an archive of more than 1 GiB is
-refused.
 
 The writer makes a folder with `ID.txt` and `ID.ann` for each document. An id that is not a valid file name, on Windows
 or elsewhere, is percent-encoded, as is one that differs from an earlier one only in case. Mentions that come from BRAT
@@ -28,7 +25,7 @@ across a line end.
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, pairwise
 from pathlib import Path
@@ -38,11 +35,10 @@ from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import Paths, archived, check_id, data_files, each_path, new_folder, one_line, read_text
+from arbo.formats.files import Paths, check_id, data_files, each_path, new_folder, one_line, read_text
 from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
-ARCHIVES = (".tar.gz", ".tgz")
 
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 
@@ -53,27 +49,24 @@ _ON_ONE_LINE = re.compile(r"[^\r\n]+")
 
 
 def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
-    """Read all pairs of text and annotations in a folder or a `.tar.gz`, or the pair to which a file belongs."""
+    """Read all pairs of text and annotations in a folder, or the pair to which a file belongs."""
     records: Records[Document] = Records("documents", on_error)
     for one in each_path(path):
-        waiting: dict[Path, tuple[str, Path, str]] = {}
-        for file, content in _files(one):
+        pairs = defaultdict[Path, dict[str, Path]](dict)
+        for file in _files(one):
             pair, ending = _pair_of(file)
-            known = waiting.setdefault(pair, (ending, file, content))
-            if known[1] is file:
-                continue
-            if known[0] == ending:
-                raise DataError(f"this file occurs again as {known[1]}; remove one of the two", file=str(file))
-            (_, file, lines), (*_, text) = sorted([waiting.pop(pair), (ending, file, content)])
-            with records.record(file, 1):
-                records.add(_document(pair.name, text, file, lines, records), file, 1)
-        for pair, (ending, file, _) in waiting.items():
-            if ending == TEXT and file != one:
+            if (first := pairs[pair].setdefault(ending, file)) is not file:
+                raise DataError(f"this file occurs again as {first}; remove one of the two", file=str(file))
+        for pair, files in pairs.items():
+            if ANNOTATIONS not in files and files[TEXT] != one:
                 records.notes["texts without annotations ignored"] += 1
                 continue
+            file, contents = files.get(ANNOTATIONS, one), {ending: read_text(file) for ending, file in files.items()}
             with records.record(file, 1):
-                wrong = f"the file {pair.name}{ANNOTATIONS if ending == TEXT else TEXT} beside this one is missing"
-                raise DataError(f"{wrong}; a document needs a text and its annotations")
+                if missing := {*SUFFIXES} - files.keys():
+                    wrong = f"the file {pair.name}{missing.pop()} beside this one is missing"
+                    raise DataError(f"{wrong}; a document needs a text and its annotations")
+                records.add(_document(pair.name, contents[TEXT], file, contents[ANNOTATIONS], records), file, 1)
     return Corpus(records)
 
 
@@ -83,23 +76,18 @@ def _pair_of(file: Path) -> tuple[Path, str]:
     return plain.with_suffix(""), plain.suffix.lower()
 
 
-def _files(path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield path and text of each file; in an archive, its path is that of the archive and the path inside it."""
+def _files(path: Path) -> tuple[Path, ...]:
+    """Return the files of a folder, or the given file and those beside it that belong to the same pair."""
     if path.is_dir():
         data_files(path, (ANNOTATIONS,))  # raises where there are none
-        files = data_files(path, SUFFIXES)
-    else:
-        (file,) = data_files(path, SUFFIXES)
-        if file.name.lower().endswith(ARCHIVES):
-            yield from archived(file, SUFFIXES)
-            return
-        pair, ending = _pair_of(file)
-        if ending not in SUFFIXES:
-            endings = ", ".join((*SUFFIXES, *ARCHIVES))
-            raise DataError(f"expected a folder, or a file that ends in {endings}", file=str(file))
-        names = {f"{pair.name}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")}
-        files = (file, *(beside for beside in map(file.with_name, sorted(names - {file.name})) if beside.is_file()))
-    yield from ((file, read_text(file)) for file in files)
+        return data_files(path, SUFFIXES)
+    (file,) = data_files(path)
+    pair, ending = _pair_of(file)
+    if ending not in SUFFIXES:
+        problem = f"expected a folder, or a file that ends in {', '.join(SUFFIXES)}; unpack an archive first"
+        raise DataError(problem, file=str(file))
+    names = {f"{pair.name}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")}
+    return (file, *(beside for beside in map(file.with_name, sorted(names - {file.name})) if beside.is_file()))
 
 
 def _document(document_id: str, text: str, file: Path, annotations: str, records: Records[Document]) -> Document:

@@ -10,14 +10,13 @@ import gzip
 import os
 import re
 import sys
-import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase, StringIO
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
@@ -215,28 +214,6 @@ def read_head(file: Path, size: int = 2**16) -> str:
     return start.decode("utf-16" if start.startswith(_UTF16) else "utf-8-sig", "replace")
 
 
-def archived(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
-    """Yield path and text of the files in an archive that have one of the endings; hidden ones and links are ignored.
-
-    Raise DataError if the archive is damaged, or unpacks to more than `LARGEST_ARCHIVE` bytes.
-    """
-    size = 0
-    with sound(path), unpacked(path) as stream:
-        with tarfile.open(fileobj=stream, mode="r|", errors="replace") as archive:
-            for member in archive:
-                size += member.size
-                if size > LARGEST_ARCHIVE:
-                    wrong = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB"
-                    raise DataError(f"{wrong}; unpack it and name the folder", file=str(path), id=member.name[:200])
-                name = PurePosixPath(member.name).name
-                if member.isfile() and not name.startswith(".") and name.lower().endswith(suffixes):
-                    content: Any = archive.extractfile(member)  # of a file, it is there
-                    place = path / member.name.lstrip("/")
-                    yield place, decode(content.read(), place)
-        while stream.read(2**16):  # the checksum stands at the end
-            pass
-
-
 def check_entities(text: str, file: Path) -> None:
     """Raise DataError for declarations by which XML could grow to any size.
 
@@ -264,15 +241,15 @@ def xml_elements(file: Path, *tags: str) -> Iterator[Element]:
 
 @contextmanager
 def sound(file: Path) -> Iterator[None]:
-    """Turn the exceptions of an unreadable file or archive into a DataError that names it."""
+    """Turn the exceptions of an unreadable file into a DataError that names it."""
     try:
         yield
     except DataError:
         raise
     except EOFError as error:
         raise DataError("the compressed file is truncated; download it again", file=str(file)) from error
-    except (gzip.BadGzipFile, zlib.error, tarfile.TarError, ValueError) as error:
-        raise DataError("the gzip file or archive is damaged; download it again", file=str(file)) from error
+    except (gzip.BadGzipFile, zlib.error, ValueError) as error:
+        raise DataError("the gzip file is damaged; download it again", file=str(file)) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
 

@@ -1,8 +1,11 @@
 """The data of the experiment: texts to train on, pairs of a text and an entity to test on, and a knowledge base."""
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -81,9 +84,12 @@ def quaero(half: str) -> Task:
 
 def quaero_part(half: str, part: str) -> Corpus:
     """Read a part of a half, packed or not."""
-    folder = DATA / "quaero" / part
-    found = [path for path in folder.rglob("*") if path.name.startswith(half)]
-    return read_documents(min(found), "brat")
+    path = min((DATA / "quaero" / part).glob(f"{half}*"))
+    with TemporaryDirectory() as folder:
+        if path.is_file():
+            shutil.unpack_archive(path, folder, filter="data")
+            path = next(Path(folder).rglob("*.ann")).parent
+        return read_documents(path, "brat")
 
 
 def surface_forms(documents: Iterator[Document]) -> arbo.KnowledgeBase:
