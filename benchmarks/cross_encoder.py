@@ -43,7 +43,7 @@ from library.medic import CORPORA, UNTRAINED, encoder_of
 from library.results import Figures, Row, record
 from library.timing import seconds
 from library.trainings import means
-from library.union import union
+from library.union import is_gold, union, with_gold
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -51,7 +51,7 @@ from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.linking.config import LinkerConfig
 from arbo.progress import bars
-from arbo.retrieval.reranking import best_first, is_gold, margins, rerank, with_gold
+from arbo.retrieval.reranking import best_first, margins, rerank
 from clustering import METHODS
 
 CANDIDATES = 8

@@ -56,11 +56,11 @@ from library.trainings import (
     options,
     recalls,
 )
-from library.union import union
+from library.union import union, with_gold
 
 import arbo
 from arbo.data.gold import Gold
-from arbo.retrieval.reranking import rerank, with_gold
+from arbo.retrieval.reranking import rerank
 from arbo.training.presets import PRESETS
 from clustering import METHODS
 

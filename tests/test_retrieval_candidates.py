@@ -15,11 +15,11 @@ import arbo
 from arbo.data.gold import Gold
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.reranking import Candidates, best_first, is_gold, rerank, with_gold
+from arbo.retrieval.reranking import Candidates, best_first, rerank
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from library.union import repeated, union
+from library.union import is_gold, repeated, union, with_gold
 
 NONE = -np.inf
 

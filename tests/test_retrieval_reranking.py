@@ -17,12 +17,13 @@ import arbo
 from arbo.data import MentionInput, mention_inputs
 from arbo.data.gold import Gold
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.reranking import FunctionReranker, ScoreMemory, is_gold, margins, rerank, with_gold
+from arbo.retrieval.reranking import FunctionReranker, ScoreMemory, margins, rerank
 from arbo.retrieval.retrieval import PairScores
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 from library.early_exit import skipping
+from library.union import is_gold, with_gold
 
 NONE = -np.inf
 

@@ -30,6 +30,7 @@ import arbo
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.training.config import SelfAlignmentConfig
+from arbo.training.cross import gold_first
 from arbo.training.data import TrainingSet
 from arbo.training.losses import LOSSES, Pairs, comparable, mention_losses
 from arbo.training.oslat import Contrasts, SelfAlignmentTrainer
@@ -171,7 +172,7 @@ def test_a_step_of_a_cross_encoder_by_definition(
 
     whole = torch.zeros((), dtype=torch.float64)
     for mention in queries:
-        scores = [score(mention, entity) for entity in trainer.data.nodes[mention].tolist() if entity >= 0]
+        scores = [score(mention, entity) for entity in trainer.nodes[mention].tolist() if entity >= 0]
         whole = whole + (torch.stack(scores).exp().sum().log() - scores[0]) / len(queries)
     whole.backward()
     expected = torch.cat([weight.grad.flatten() for weight in exact.module.parameters() if weight.grad is not None])
@@ -322,9 +323,9 @@ def test_a_negative_with_the_text_of_the_positive_or_the_mention_is_dropped(
 
 
 def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower, tmp_path: Path) -> None:
-    data = tiny_compared([("E0",)], [[0, 1, 2]])
+    data, candidates = tiny_compared([("E0",)], [[0, 1, 2]])
     twins = [replace(entity, name="fever") if row == 1 else entity for row, entity in enumerate(data.kb)]
-    trainer = cross_trainer(cross(bert), replace(data, kb=arbo.KnowledgeBase(twins)), None, tmp_path)
+    trainer = cross_trainer(cross(bert), (replace(data, kb=arbo.KnowledgeBase(twins)), candidates), None, tmp_path)
     _, exists = trainer.compared(trainer.data.queries)
     assert exists.tolist() == [[True, False, False, True]]
 
@@ -389,8 +390,8 @@ def test_scores_are_not_rounded_in_bfloat16(bert: Tower, tmp_path: Path) -> None
 def test_the_gold_entity_comes_first_and_takes_the_place_of_the_last(
     gold: tuple[str, ...] | None, candidates: list[int], compared: list[int] | None
 ) -> None:
-    data = tiny_compared([("E0",), gold], [[0, 1, 2], candidates])
-    nodes = [data.nodes[place].tolist() for place in data.queries]
+    data, among = tiny_compared([("E0",), gold], [[0, 1, 2], candidates])
+    nodes = gold_first(data, among)[0][data.queries].tolist()
     assert nodes == [[0, -1, 1, 2], *([] if compared is None else [compared])]
 
 

@@ -25,7 +25,7 @@ from accelerate import Accelerator  # noqa: E402
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.retrieval.reranking import Candidates  # noqa: E402
-from arbo.training.cross import RerankingSet, RerankingTrainer  # noqa: E402
+from arbo.training.cross import RerankingTrainer  # noqa: E402
 from arbo.training.data import Snapshot, TrainingSet  # noqa: E402
 from arbo.training.dual.plan import Plan  # noqa: E402
 from arbo.training.dual.trainer import Batch, DualTrainer  # noqa: E402
@@ -163,23 +163,22 @@ def tiny(gold: list[tuple[str, ...] | None]) -> tuple[arbo.Corpus, arbo.Knowledg
     return arbo.Corpus([arbo.Document("d", "fever", mentions)]), kb
 
 
-def tiny_compared(gold: list[tuple[str, ...] | None], entities: list[list[int]]) -> RerankingSet:
-    """Make training data of the mentions of `tiny` and their candidates, -1 for none."""
+def tiny_compared(gold: list[tuple[str, ...] | None], entities: list[list[int]]) -> tuple[TrainingSet, Candidates]:
+    """Make training data of the mentions of `tiny`, and their candidates, -1 for none."""
     documents, kb = tiny(gold)
     rows = np.array(entities, np.int32)
     scores = np.where(rows >= 0, -np.arange(rows.shape[1]), -np.inf)
     candidates = Candidates(rows, scores, documents.fingerprint, kb.fingerprint, {})
-    return RerankingSet.of(TrainingSet.of(documents, kb), candidates)
+    return TrainingSet.of(documents, kb), candidates
 
 
 def cross_trainer(start: CrossEncoder, documents: Any, kb: Any, folder: Path, **changes: Any) -> RerankingTrainer:
     """Make a trainer in training mode, from documents or from the result of `tiny_compared`."""
-    data = documents
-    if not isinstance(documents, RerankingSet):
+    data, candidates = documents if kb is None else (TrainingSet.of(arbo.Corpus.of(documents), kb), None)
+    if candidates is None:
         candidates = arbo.Linker(kb).candidates(documents, k=start.config.candidates)
-        data = RerankingSet.of(TrainingSet.of(arbo.Corpus.of(documents), kb), candidates)
     config = replace(QUICK_CROSS, **changes)
-    trainer = RerankingTrainer(start, data, None, config, workplace(folder, config))
+    trainer = RerankingTrainer(start, data, None, config, workplace(folder, config), candidates)
     trainer.prepared.train()
     return trainer
 

@@ -1,8 +1,7 @@
 """The second stage: a reranker scores and sorts the candidates of each mention, which are its nearest entities.
 
 Candidates are rows of a knowledge base, and are valid only for one knowledge base and one set of documents. They carry
-the fingerprints of both, and `Candidates.check` refuses any others. An oracle of the ArboEL paper (section 3.4)
-compares second stages independently of the quality of the first stage: SELF is ``with_gold(candidates, gold)``.
+the fingerprints of both, and `Candidates.check` refuses any others.
 
 A softmax over the candidates of a mention turns the scores into probabilities. Rerankers are trained to separate the
 correct candidate from the others of a mention, so scores of different mentions are not comparable, but probabilities
@@ -110,26 +109,6 @@ class Candidates:
         )
 
 
-def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
-    """Add the gold entity as the last candidate of each mention that has no gold candidate (the oracle SELF).
-
-    The gold entity gets the score -inf, and in a full list it replaces the last candidate. ``gold`` holds the rows of
-    the correct entities of each mention, (mentions, any number), padded with -1; the first is added, see
-    `arbo.data.gold.Gold.entities`.
-
-    >>> candidates = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
-    >>> with_gold(candidates, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
-    [[3, 1], [2, 5], [0, 1]]
-    """
-    if not gold.shape[1] or not candidates.k:
-        return candidates
-    missed = np.flatnonzero((gold[:, 0] >= 0) & ~is_gold(candidates.entities, gold).any(axis=1))
-    place = np.minimum((candidates.entities[missed] >= 0).sum(axis=1), candidates.k - 1)
-    entities, scores = candidates.entities.copy(), candidates.scores.copy()
-    entities[missed, place], scores[missed, place] = gold[missed, 0], -np.inf
-    return replace(candidates, entities=entities, scores=scores, made_by={**candidates.made_by, "gold": "injected"})
-
-
 def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
     """Sort the candidates of each mention by descending score; equal scores keep their order, empty places are last."""
     order = np.lexsort((-scores, entities < 0), axis=-1)
@@ -149,17 +128,6 @@ def margins(scores: Floats) -> Floats:
         has_two = np.isfinite(scores[:, 1])
         margin[has_two] = scores[has_two, 0] - scores[has_two, 1]
     return margin
-
-
-def is_gold(entities: Ids, gold: Ids) -> Bools:
-    """Mark the candidates that are gold entities of their mention; (mentions, k).
-
-    ``gold`` has the shape (mentions, any number), and is padded with -1.
-    """
-    right = np.zeros(entities.shape, np.bool_)
-    for accepted in gold.T:
-        right |= (entities == accepted[:, None]) & (entities >= 0)
-    return right
 
 
 class Reranker(Protocol):

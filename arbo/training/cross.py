@@ -6,22 +6,22 @@ counts; the others, and entities with the same text as the first, are not used a
 when an interrupted training continues.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import KnowledgeBase, MentionInput
+from arbo.data import KnowledgeBase
 from arbo.data.fingerprint import learnt_from
 from arbo.encoders.cross import CrossEncoder
 from arbo.engine import Bools, Floats, Ids, LinkingScores
 from arbo.errors import UsageError
 from arbo.linker import Linker
-from arbo.retrieval.reranking import Candidates, gaps_filled, is_gold, rerank, with_gold
+from arbo.retrieval.reranking import Candidates, gaps_filled, rerank
 from arbo.training.config import RerankingConfig, RunOptions
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.frame import check_start, training
@@ -29,47 +29,20 @@ from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class RerankingSet:
-    """Mentions with gold ids, and entities to compare each with; mentions without a gold entity are not trained on."""
-
-    inputs: Sequence[MentionInput]  # the mentions that have gold ids
-    kb: KnowledgeBase
-    nodes: Ids  # (mentions, 1 + k) indices of entities, the gold entity's first; -1 for none
-    retrieval: Floats  # (mentions, 1 + k) the first stage's score of each entity, see `gaps_filled`
-
-    @classmethod
-    def of(cls, data: TrainingSet, candidates: Candidates) -> Self:
-        """Put the gold entity of each annotated mention before its other ``candidates``, which are of all mentions."""
-        entities, scores = candidates.entities[data.rows], candidates.scores[data.rows]
-        positive = data.gold.first[:, None]
-        compared = with_gold(replace(candidates, entities=entities, scores=scores), positive)
-        negatives = np.where(is_gold(compared.entities, data.gold.entities), -1, compared.entities)
-        scores = gaps_filled(compared.scores)
-        gold_score = np.where(compared.entities == positive, scores, -np.inf).max(
-            axis=1, initial=-np.inf, keepdims=True
-        )
-        retrieval = np.hstack([np.where(positive >= 0, gold_score, 0), scores])
-        return cls(data.inputs, data.kb, np.hstack([positive, negatives]), retrieval.astype(np.float32))
-
-    @property
-    def queries(self) -> Ids:
-        """The mentions that are trained on."""
-        return np.flatnonzero(self.nodes[:, 0] >= 0)
-
-
 @dataclass(eq=False)
 class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     """Trains a cross-encoder, for `train_reranker`."""
 
-    data: RerankingSet
+    data: TrainingSet
     dev: Callable[[CrossEncoder], LinkingScores] | None
     config: RerankingConfig
+    candidates: Candidates  # of all mentions of the documents
     best = "accuracy"  # the share of mentions with a gold id whose first candidate is correct
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the texts of the training data, and return the function that scores the candidates of mentions."""
-        self.used = np.unique(self.data.nodes[self.data.nodes >= 0])
+        self.nodes, self.retrieval = gold_first(self.data, self.candidates)
+        self.used = np.unique(self.nodes[self.nodes >= 0])
         used_kb = KnowledgeBase(self.data.kb.entities[i] for i in self.used)
         self.pairs = self.model.pairs(self.data.inputs, used_kb)
         return self.scored
@@ -88,7 +61,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
         Both have the shape (mentions, 1 + k). Entities with the text of the gold one are left out.
         """
-        nodes = self.data.nodes[mentions]
+        nodes = self.nodes[mentions]
         text = self.pairs.entities.row[np.searchsorted(self.used, nodes)]
         exists = nodes >= 0
         exists[:, 1:] &= text[:, 1:] != text[:, :1]
@@ -100,7 +73,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         mention, place = np.nonzero(exists)
         rows = self.pairs.spell(self.pairs.mentions.row[mentions[mention]], text[mention, place])
         values = self.model.tower.encode_apart(rows, self.model.config.pooling)[:, 0]
-        retrieval = torch.from_numpy(np.float32(self.model.retrieval_weight) * self.data.retrieval[mentions])
+        retrieval = torch.from_numpy(np.float32(self.model.retrieval_weight) * self.retrieval[mentions])
         at = (torch.from_numpy(mention).to(values.device), torch.from_numpy(place).to(values.device))
         return retrieval.to(values).index_put(at, values, accumulate=True)
 
@@ -109,6 +82,22 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         assert self.dev is not None
         scores = self.dev(self.model)
         return {"accuracy": scores.accuracy, "accuracy_normalized": scores.accuracy_normalized or 0.0}
+
+
+def gold_first(data: TrainingSet, candidates: Candidates) -> tuple[Ids, Floats]:
+    """Return the entities to compare each mention with, and their scores in the first stage; (mentions, 1 + k) both.
+
+    The gold entity comes before the ``candidates``, which are of all mentions of the documents; -1 stands for none.
+    """
+    entities, scores, gold = candidates.entities[data.rows], candidates.scores[data.rows], data.gold.first
+    missed = np.flatnonzero((gold >= 0) & ~(entities == gold[:, None]).any(axis=1))
+    place = np.minimum((entities[missed] >= 0).sum(axis=1), candidates.k - 1)
+    entities[missed, place], scores[missed, place] = gold[missed], -np.inf
+    scores = gaps_filled(scores)
+    gold_score = np.where(entities == gold[:, None], scores, -np.inf).max(axis=1)
+    is_gold = (entities[:, :, None] == data.gold.entities[:, None]).any(axis=2)
+    nodes = np.column_stack([gold, np.where(is_gold, -1, entities)])
+    return nodes, np.column_stack([np.where(gold >= 0, gold_score, 0), scores])
 
 
 def train_reranker(
@@ -149,6 +138,6 @@ def train_reranker(
 
     with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
         candidates = {name: linker.candidates(corpus, k=k) for name, corpus in corpora.items()}
-        compared = RerankingSet.of(data["documents"], candidates["documents"])
-        RerankingTrainer(reranker, compared, None if dev is None else scores, config, workplace).run()
+        looks, first_stage = None if dev is None else scores, candidates["documents"]
+        RerankingTrainer(reranker, data["documents"], looks, config, workplace, first_stage).run()
     return CrossEncoder.from_pretrained(workplace.target)

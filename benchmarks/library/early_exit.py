@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from arbo.engine import Ids
-from arbo.retrieval.reranking import Candidates, is_gold, margins
+from arbo.retrieval.reranking import Candidates, margins
+from library.union import is_gold
 
 
 class Skipping(NamedTuple):

@@ -1,4 +1,6 @@
-"""The union of candidates, an oracle of the ArboEL paper (section 3.4): all second stages get the same candidates."""
+"""Oracles of the ArboEL paper (section 3.4), which compare second stages whatever the first stage has missed."""
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,3 +44,34 @@ def repeated(entities: Ids) -> Bools:
     again = np.zeros(entities.shape, np.bool_)
     np.put_along_axis(again, order[:, 1:], (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), axis=1)
     return again
+
+
+def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
+    """Add the gold entity as the last candidate of each mention that has no gold candidate (the oracle SELF).
+
+    The gold entity gets the score -inf, and in a full list it replaces the last candidate. ``gold`` holds the rows of
+    the correct entities of each mention, (mentions, any number), padded with -1; the first is added, see
+    `arbo.data.gold.Gold.entities`.
+
+    >>> candidates = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
+    >>> with_gold(candidates, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
+    [[3, 1], [2, 5], [0, 1]]
+    """
+    if not gold.shape[1] or not candidates.k:
+        return candidates
+    missed = np.flatnonzero((gold[:, 0] >= 0) & ~is_gold(candidates.entities, gold).any(axis=1))
+    place = np.minimum((candidates.entities[missed] >= 0).sum(axis=1), candidates.k - 1)
+    entities, scores = candidates.entities.copy(), candidates.scores.copy()
+    entities[missed, place], scores[missed, place] = gold[missed, 0], -np.inf
+    return replace(candidates, entities=entities, scores=scores, made_by={**candidates.made_by, "gold": "injected"})
+
+
+def is_gold(entities: Ids, gold: Ids) -> Bools:
+    """Mark the candidates that are gold entities of their mention; (mentions, k).
+
+    ``gold`` has the shape (mentions, any number), and is padded with -1.
+    """
+    right = np.zeros(entities.shape, np.bool_)
+    for accepted in gold.T:
+        right |= (entities == accepted[:, None]) & (entities >= 0)
+    return right
