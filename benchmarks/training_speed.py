@@ -33,7 +33,7 @@ import arbo
 from arbo.data import mention_inputs
 from arbo.encoders.dual import Texts
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import Tower, pool
+from arbo.encoders.tower import Tower
 from clustering.arrays import Floats
 from clustering.dense import spanning_tree
 
@@ -105,15 +105,13 @@ def in_order(tower: Tower, rows: list[TokenRow], size: int, at_least: int) -> Fl
     for begin in range(0, len(rows), size):
         batch = rows[begin : begin + size]
         longest = max(at_least, *(len(row.ids) for row in batch))
-        ids, mask, focus = (np.zeros((len(batch), longest), np.int64) for _ in range(3))
+        ids, mask = (np.zeros((len(batch), longest), np.int64) for _ in range(2))
         for place, row in enumerate(batch):
             ids[place, : len(row.ids)] = row.ids
             mask[place, : len(row.ids)] = 1
-            focus[place, row.begin : row.end] = 1
         with torch.inference_mode():
-            tensors = torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(focus)
-            hidden = tower.model(input_ids=tensors[0], attention_mask=tensors[1]).last_hidden_state
-            vectors.append(pool(hidden, tensors[1], tensors[2], CONFIG.pooling).numpy())
+            hidden = tower.model(torch.from_numpy(ids), torch.from_numpy(mask)).last_hidden_state
+            vectors.append(hidden[:, 0].numpy())
     return np.concatenate(vectors)
 
 

@@ -117,6 +117,19 @@ def dual_encoder(
     return arbo.DualEncoder(tower, tower, replace(config, **changes), cache)
 
 
+def projecting(tower: Tower, dim: int) -> Tower:
+    """Return a copy of a tower whose vectors a linear layer maps to ``dim`` dimensions."""
+    import torch
+
+    from arbo.encoders.pretrained import linear_of
+    from arbo.encoders.tower import Tower
+
+    copy = tower.copy()
+    weight = torch.empty(dim, copy.model.config.hidden_size)
+    torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
+    return Tower.of(copy.model, copy.tokenizer, linear_of({"weight": weight}, weight.shape[1]))
+
+
 @contextmanager
 def batches(tower: Tower) -> Iterator[list[tuple[int, int]]]:
     """Watch the (texts, tokens) of the batches that go through a model."""

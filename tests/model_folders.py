@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import transformers
-from builders import dual_encoder
+from builders import dual_encoder, projecting
 
 import arbo
 from arbo.encoders.tower import Tower
@@ -28,8 +28,8 @@ def shared(bert: Tower) -> arbo.DualEncoder:
 
 def projected(model: arbo.DualEncoder) -> arbo.DualEncoder:
     """Project the vectors of a model, that of one tower for both or of two towers."""
-    mention = model.mention_tower.with_projection(16)
-    entity = mention if model.shared else model.entity_tower.with_projection(16)
+    mention = projecting(model.mention_tower, 16)
+    entity = mention if model.shared else projecting(model.entity_tower, 16)
     return replace(model, mention_tower=mention, entity_tower=entity)
 
 

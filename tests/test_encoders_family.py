@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document, dual_encoder, kb_of
+from builders import document, dual_encoder, kb_of, projecting
 from scipy.sparse import issparse
 
 import arbo
@@ -55,7 +55,7 @@ MAKE: dict[str, Callable[[Tower, Tower], Any]] = {
     "bert of a template without markers": lambda bert, _: dual_encoder(bert, mention="{mention}", max_length=128),
     "roberta": lambda _, roberta: dual_encoder(roberta, max_length=128),
     "two towers, projected": lambda bert, roberta: arbo.DualEncoder(
-        bert.with_projection(7), roberta.with_projection(7), arbo.EncoderConfig(max_length=30)
+        projecting(bert, 7), projecting(roberta, 7), arbo.EncoderConfig(max_length=30)
     ),
 }
 

@@ -17,6 +17,7 @@ from arbo.data import KnowledgeBase, MentionInput
 from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_folder import OneTower
+from arbo.encoders.pretrained import linear_of
 from arbo.encoders.templates import FieldTokens, TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids
@@ -99,8 +100,13 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
 
     @classmethod
     def of(cls, tower: Tower, config: CrossEncoderConfig | None = None) -> Self:
-        """Make an untrained cross-encoder from a copy of any transformer."""
-        return cls(tower.with_projection(1, bias=True), config or CrossEncoderConfig())
+        """Make an untrained cross-encoder from any transformer; its linear layer is the same each time."""
+        import torch
+
+        width = tower.model.config.hidden_size
+        weight = torch.nn.init.orthogonal_(torch.empty(1, width), generator=torch.Generator().manual_seed(0))
+        layer = linear_of({"weight": weight, "bias": torch.zeros(1)}, width).to(tower.model.device)
+        return cls(Tower.of(tower.model, tower.tokenizer, layer), config or CrossEncoderConfig())
 
     def with_markers(self) -> Self:
         """Return a copy with the markers of both templates in its vocabulary; see `DualEncoder.with_markers`."""

@@ -108,21 +108,6 @@ class Tower:
         """Return a copy with its own weights, in evaluation mode."""
         return Tower.of(*self._copied())
 
-    def with_projection(self, dim: int, *, bias: bool = False) -> Tower:
-        """Return a copy that projects its vectors, to ``dim`` dimensions.
-
-        The projection starts as a fixed orthogonal matrix, which preserves all inner products if ``dim`` is at least
-        the length of these vectors. A bias starts as zeros. An earlier projection is replaced.
-        """
-        import torch
-
-        model, tokenizer, _ = self._copied()
-        width = model.config.hidden_size
-        weight = torch.empty(dim, width)
-        torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
-        weights = {"weight": weight, "bias": torch.zeros(dim)} if bias else {"weight": weight}
-        return Tower.of(model, tokenizer, pretrained.linear_of(weights, width).to(model.device))
-
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
         """Return a copy with the markers as special tokens; each vector starts as the mean of its former tokens'."""
         import torch
@@ -172,19 +157,21 @@ class Tower:
     def encode(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> torch.Tensor:
         """Compute the vectors of rows of tokens in one batch, (rows, dim), in float32, on the model's device.
 
-        Without a pooling, a row has a vector for each token, (rows, tokens, dim). The padding of shorter rows, and the
-        vector of a row without tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of
-        similar length need the least padding.
+        ``"cls"`` takes the vector of the first token, ``"mean"`` the mean of all, ``"mention"`` that of the tokens of
+        the mention or the name, or of all if there are none. Without a pooling, a row has a vector for each token,
+        (rows, tokens, dim). The padding of shorter rows, and the vector of a row without tokens, are zeros. The caller
+        sets gradients and dropout, and chooses the rows; rows of similar length need the least padding.
         """
         import torch
 
         longest = max([1, *(len(row.ids) for row in rows)])
         ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
-        exists, in_focus = np.zeros((2, len(rows), longest), np.int64)
+        exists, is_pooled = np.zeros((2, len(rows), longest), np.int64)
         for place, row in enumerate(rows):
             ids[place, : len(row.ids)] = row.ids
             exists[place, : len(row.ids)] = 1
-            in_focus[place, row.begin : row.end] = 1
+            in_focus = row[1:] if pooling == "mention" and row.begin < row.end else (0, len(row.ids))
+            is_pooled[place, slice(*in_focus)] = 1
         attended = exists.copy()
         attended[:, 0] = 1  # attention over nothing, in a row without tokens, is NaN
 
@@ -194,8 +181,12 @@ class Tower:
             return torch.from_numpy(array).to(self.model.device)
 
         hidden = self.model(input_ids=tensor(ids), attention_mask=tensor(attended)).last_hidden_state
-        mask = tensor(exists)
-        vectors = hidden.float() if pooling is None else pool(hidden, mask, tensor(in_focus), pooling)
+        mask, weight = tensor(exists), tensor(is_pooled).unsqueeze(-1).float()
+        vectors: torch.Tensor = hidden.float()
+        if pooling == "cls":
+            vectors = vectors[:, 0]
+        elif pooling is not None:
+            vectors = (vectors * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
         if self.projection is not None:
             vectors = self.projection(vectors).float()
         return vectors * (mask[..., None] if pooling is None else mask[:, :1])
@@ -264,22 +255,6 @@ class Tower:
             batches = packs(lengths, n // 2 * longest, batch.start)
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
-
-
-def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling: Pooling) -> torch.Tensor:
-    """Pool the token vectors of each row: (rows, tokens, dim) to (rows, dim), in float32.
-
-    ``mask`` has 1 for the tokens of a row and 0 for padding, ``focus`` 1 for those of the mention or the name.
-    ``"cls"`` takes the first token, ``"mean"`` the mean over the tokens in ``mask``, ``"mention"`` the mean over the
-    tokens in ``focus``, or over those in ``mask`` if the row has none in ``focus``.
-    """
-    hidden = hidden.float()
-    if pooling == "cls":
-        return hidden[:, 0]
-    if pooling == "mention":
-        mask = focus + mask * (focus.sum(dim=1, keepdim=True) == 0)
-    weight = mask.unsqueeze(-1).float()
-    return (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
 
 
 @contextmanager
