@@ -377,7 +377,7 @@ def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: I
     name = entities.most_alike(facts.names, mention, row)
     columns: list[Any] = [facts.columns[column][mention] for column in _EITHER]
     columns += compared(facts.names, entities.names, mention, name)
-    columns += [entities.columns[column][name] for column in _OF_NAME]
+    columns += [*entities.columns[:, name]]
     document = facts.columns["document"][mention]
     for matrix, at in ((facts.context, mention), (facts.documents, document)):
         about = products(matrix, entities.definitions, at, row)
@@ -393,30 +393,27 @@ class EntityNames(NamedTuple):
     begin: Ids
     """(entities + 1,) the index in ``names`` of the first name of each entity, its preferred name."""
     names: Names
-    columns: dict[str, Ids]
-    """The columns `_OF_NAME`, with a value for each name."""
+    columns: Ids
+    """(4, names) the columns `_OF_NAME`."""
     definitions: csr_matrix
     """(entities, hashes): the words of each definition, see `hashed_words`."""
     defined: Bools
     """(entities,) whether the entity has a definition."""
 
     @classmethod
-    def of(cls, kb: KnowledgeBase, entities: Ids) -> EntityNames:
-        """Collect the names of entities, given by their distinct rows in ascending order."""
+    def of(cls, kb: KnowledgeBase, rows: Ids) -> EntityNames:
+        """Collect the names of the entities in these rows."""
+        entities = np.unique(rows)
         chosen = [kb.entities[row] for row in entities]
         texts = [list(dict.fromkeys((entity.name, *entity.aliases))) for entity in chosen]
         begin = np.cumsum([0, *map(len, texts)])
         flat = [text for some in texts for text in some]
-        first = np.isin(np.arange(len(flat)), begin[:-1])
-        columns = {
-            "preferred": first.astype(np.int64),
-            "name_words": np.array([len(text.split()) for text in flat], np.int64),
-            "name_capital": np.array([text[:1].isupper() for text in flat], np.int64),
-            "in_brackets": np.array(["(" in text for text in flat], np.int64),
-        }
+        of_name = [(len(text.split()), text[:1].isupper(), "(" in text) for text in flat]
+        is_preferred = np.isin(np.arange(len(flat)), begin[:-1])
+        columns = np.column_stack([is_preferred, np.array(of_name, np.int64).reshape(-1, 3)])
         definitions = [entity.definition or "" for entity in chosen]
         defined = np.array([bool(text) for text in definitions], np.bool_)
-        return cls(entities, begin, Names.of(flat), columns, hashed_words(definitions), defined)
+        return cls(entities, begin, Names.of(flat), columns.T, hashed_words(definitions), defined)
 
     def most_alike(self, mentions: Names, mention: Ids, row: Ids) -> Ids:
         """Return the index in ``names`` of the entity's name whose letters are most similar to the mention's; (pairs,).

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from os import fspath
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -102,10 +102,11 @@ class EdgeModel:
         )
         if kb is not None and trees is not None:
             entity, target = node[of_entity].astype(np.int32), mention[of_entity]
-            similarity = retrieval.similarity(retrieval.dissimilarity_to(entity, target))
-            pairs = CandidatePairs(target, entity, similarity, EntityNames.of(kb, np.unique(entity)))
+            about = facts, EntityNames.of(kb, entity), retrieval
             reasons.features[of_entity], reasons.log_odds[of_entity] = largest_shares(
-                ENTITY_FEATURES, len(target), lambda some: trees.shares(pairs.features(facts, some))
+                ENTITY_FEATURES,
+                len(target),
+                lambda some: trees.shares(candidate_features(*about, target[some], entity[some])),
             )
         return reasons
 
@@ -125,10 +126,11 @@ class EdgeModel:
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
         assert self.entities is not None
-        pairs, ids = CandidatePairs.of(retrieval, kb), retrieval.entities.ids
-        weight = np.empty(len(pairs.mention), np.float32)
-        for some in blocks(len(weight)):
-            features = pairs.features(facts, some)
+        ids = retrieval.entities.ids
+        mention, entity = np.nonzero(ids >= 0)[0], ids[ids >= 0]
+        names, weight = EntityNames.of(kb, entity), np.empty(len(entity), np.float32)
+        for some in blocks(len(entity)):
+            features = candidate_features(facts, names, retrieval, mention[some], entity[some])
             weight[some] = weights_of(self.entities.scores(features), features, ENTITY_FEATURES)
         scores = np.full(ids.shape, -np.inf, np.float32)
         scores[ids >= 0] = -weight
@@ -169,26 +171,10 @@ class EdgeModel:
         return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}
 
 
-class CandidatePairs(NamedTuple):
-    """Mentions with candidates; the arrays have a value for each pair."""
-
-    mention: Ids
-    entity: Ids
-    similarity: Floats
-    """Similarity by the encoder."""
-    names: EntityNames
-
-    @classmethod
-    def of(cls, retrieval: Retrieval, kb: KnowledgeBase) -> Self:
-        """Pair each mention with each of its candidates, in their order."""
-        mention, place = np.nonzero(retrieval.entities.ids >= 0)
-        entity = retrieval.entities.ids[mention, place].astype(np.int64)
-        similarity = retrieval.similarity(retrieval.entities.dissimilarity[mention, place])
-        return cls(mention, entity, similarity, EntityNames.of(kb, np.unique(entity)))
-
-    def features(self, facts: Facts, some: slice) -> Floats:
-        """Return the features of some of the pairs; (pairs, features)."""
-        return entity_features(facts, self.names, self.mention[some], self.entity[some], self.similarity[some])
+def candidate_features(facts: Facts, names: EntityNames, retrieval: Retrieval, mention: Ids, entity: Ids) -> Floats:
+    """Return the features of pairs of a mention and one of the entities with these names; (pairs, features)."""
+    similarity = retrieval.similarity(retrieval.dissimilarity_to(entity, mention))
+    return entity_features(facts, names, mention, entity, similarity)
 
 
 def weights_of(log_odds: LogOdds, features: Floats, names: tuple[str, ...]) -> Floats:
