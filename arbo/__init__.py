@@ -10,6 +10,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from arbo import errors
 from arbo.declared import declared
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'arbo' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    try:
+        return getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:  # of torch and what builds on it, as all else is there
+        raise errors.MissingDependency(f"arbo.{name}", extra="torch") from error
 
 
 def __dir__() -> list[str]:

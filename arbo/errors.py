@@ -64,5 +64,3 @@ class MissingDependency(ArboError, ImportError):  # noqa: N818
 
     def __init__(self, feature: str, *, extra: str) -> None:
         super().__init__(f"{feature} needs packages that are not installed; run: pip install 'arbo[{extra}]'")
-        self.feature = feature
-        self.extra = extra

@@ -141,7 +141,7 @@ def _check_tuned(tuned: Path, before: arbo.LinkerConfig, settings: arbo.LinkerCo
     ``before`` are the settings of the file, ``settings`` those that are used, and ``models`` the encoder, the reranker
     and the edge model that are used.
     """
-    from arbo.encoders.model_folder import same_model
+    from arbo.encoders.encoder import same_model
     from arbo.linking.config import tuned_model
 
     faults = []

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data import KnowledgeBase, MentionInput, names_of
-from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import DEFAULT_THRESHOLD, Encoder
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Metric, Vectors
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.progress import Announce, quiet
 from arbo.settings import check_choice
 
@@ -30,13 +29,21 @@ def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
     of `DualEncoder.from_pretrained`.
     """
     if isinstance(encoder, (str, PathLike)):
-        return NgramEncoder() if fspath(encoder) == NGRAM else DualEncoder.from_pretrained(encoder)
+        return NgramEncoder() if fspath(encoder) == NGRAM else _pretrained(encoder)
     if hasattr(encoder, "encode_mentions"):
         return encoder
     if callable(getattr(encoder, "encode", None)):
         return NameModel(encoder)
     problem = f"expected an encoder object or the name of a model, not {type(encoder).__name__}"
     raise UsageError(f"{problem}; for vectors, use arbo.VectorEncoder")
+
+
+def _pretrained(model: str | PathLike[str]) -> Encoder:
+    try:
+        from arbo.encoders.dual import DualEncoder  # which imports torch
+    except ModuleNotFoundError as error:
+        raise MissingDependency("a transformer encoder", extra="torch") from error
+    return DualEncoder.from_pretrained(model)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

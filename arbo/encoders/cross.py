@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.encoders.dual import DualEncoder, Texts
@@ -101,8 +102,6 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
     @classmethod
     def of(cls, tower: Tower, config: CrossEncoderConfig | None = None) -> Self:
         """Make an untrained cross-encoder from any transformer; its linear layer is the same each time."""
-        import torch
-
         width = tower.model.config.hidden_size
         weight = torch.nn.init.orthogonal_(torch.empty(1, width), generator=torch.Generator().manual_seed(0))
         layer = linear_of({"weight": weight, "bias": torch.zeros(1)}, width).to(tower.model.device)

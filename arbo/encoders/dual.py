@@ -13,6 +13,8 @@ from typing import ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
 from arbo.data import Entity, KnowledgeBase, MentionInput
 from arbo.data.arrow import Strings, codes_of
@@ -304,9 +306,6 @@ class EmbeddingStore:
 
         Files that cannot be read are left out, so that their embeddings are computed again.
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
         known, order = np.zeros(len(keys), np.bool_), np.argsort(keys)
         ordered = keys[order]
         for file in sorted(self.folder.glob("*.safetensors")) if len(keys) else ():
@@ -327,8 +326,6 @@ class EmbeddingStore:
 
     def add(self, keys: Keys, vectors: Floats) -> None:
         """Write embeddings to a new file, completely or not at all; raise UsageError if that fails."""
-        from safetensors.numpy import save
-
         content = save(
             {
                 "keys": np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY_BYTES),

@@ -5,6 +5,7 @@ from typing import Any, Protocol, Self
 
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.engine import Metric, Vectors
+from arbo.files import json_ready
 from arbo.progress import Announce, quiet
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
@@ -41,3 +42,9 @@ class Encoder(Protocol):
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the encoder in a manifest, ready for JSON."""
+
+
+def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether the settings of two models are equal, wherever they were loaded from."""
+    first, second = ({**json_ready(settings), "model": None} for settings in (one, other))
+    return first == second

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 from arbo.data import KnowledgeBase
 from arbo.data.index_folder import ADVICE, FORMAT, Arrays, IndexFolder, write_index
 from arbo.encoders.by_name import encoder_of
-from arbo.encoders.encoder import Encoder
-from arbo.encoders.model_folder import same_model
+from arbo.encoders.encoder import Encoder, same_model
 from arbo.encoders.ngrams import Frequencies, NamedEntities, NgramEncoder
 from arbo.encoders.word_index import WordIndex
 from arbo.engine import Index, Metric

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
+
+import torch
 
 from arbo import files
 from arbo.encoders.encoder_config import EncoderConfig
@@ -19,9 +21,6 @@ from arbo.encoders.tower import Loading, Tower
 from arbo.errors import DataError, UsageError
 from arbo.files import real
 from arbo.settings import Settings, read_json
-
-if TYPE_CHECKING:
-    import torch
 
 Config = TypeVar("Config", bound=Settings)
 
@@ -79,8 +78,6 @@ class TowerModel(Protocol):
     @property
     def module(self) -> torch.nn.ModuleList:
         """All modules with weights, without repetition, for an optimiser or for ``train()`` or ``to(device)``."""
-        import torch
-
         return torch.nn.ModuleList(dict.fromkeys(module for tower in self.towers for module in tower.modules))
 
     @property
@@ -193,9 +190,3 @@ def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
 
 def _format(name: str) -> files.Format:
     return files.Format(name, 1, _KEYS, f"{FORMATS[name]} that arbo saved", _ADVICE, MANIFEST, _VERSIONS)
-
-
-def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether the settings of two models are equal, wherever they were loaded from."""
-    first, second = ({**files.json_ready(settings), "model": None} for settings in (one, other))
-    return first == second

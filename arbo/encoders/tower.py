@@ -11,9 +11,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
+import torch
+from safetensors.torch import save
 
 from arbo.encoders import pretrained
 from arbo.encoders.encoder_config import Pooling
@@ -22,9 +24,6 @@ from arbo.encoders.templates import TokenRow
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import ArboError, DataError, UsageError
 from arbo.settings import check_choice
-
-if TYPE_CHECKING:
-    import torch
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
@@ -79,8 +78,6 @@ class Tower:
         """
         check_choice("precision", precision, get_args(Precision))
         folder = pretrained.find_folder(name, revision)
-        import torch
-
         model, tokenizer, projection = pretrained.load_pretrained(folder, precision=precision)
         place = device or (
             "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -98,8 +95,6 @@ class Tower:
 
     def save(self, folder: Path) -> None:
         """Write the model and its projection to a folder that `load` can read."""
-        from safetensors.torch import save
-
         pretrained.save_pretrained(self.model, self.tokenizer, folder)
         if self.projection is not None:
             (folder / PROJECTION).write_bytes(save(self.projection.state_dict()))
@@ -110,8 +105,6 @@ class Tower:
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
         """Return a copy with the markers as special tokens; each vector starts as the mean of its former tokens'."""
-        import torch
-
         model, tokenizer, projection = self._copied()
         tokenizer.add_tokens(list(markers), special_tokens=True)
         ids = tokenizer.convert_tokens_to_ids(list(markers))
@@ -162,8 +155,6 @@ class Tower:
         (rows, tokens, dim). The padding of shorter rows, and the vector of a row without tokens, are zeros. The caller
         sets gradients and dropout, and chooses the rows; rows of similar length need the least padding.
         """
-        import torch
-
         longest = max([1, *(len(row.ids) for row in rows)])
         ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
         exists, is_pooled = np.zeros((2, len(rows), longest), np.int64)
@@ -193,8 +184,6 @@ class Tower:
 
     def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the same vectors as `encode`, in the order of ``rows``, but in batches of rows of similar length."""
-        import torch
-
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         ascending = [rows[i] for i in order]
         batches = packs([len(row.ids) for row in ascending], self.tokens_a_batch)
@@ -211,8 +200,6 @@ class Tower:
             ArboError: memory is too small for one row.
             DataError: the model returns NaN or infinity.
         """
-        import torch
-
         count = np.array([len(row.ids) if pooling is None else 1 for row in rows], np.int64)
         owner = np.repeat(np.arange(len(rows)), count)
         vectors = np.zeros((len(owner), self.dim), np.float32)
@@ -229,8 +216,6 @@ class Tower:
 
     def _in_batches(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> Iterator[torch.Tensor]:
         """Yield the vectors of rows of ascending lengths, batch by batch; see `embed`."""
-        import torch
-
         lengths = [len(row.ids) for row in rows]
         batches = packs(lengths, self.tokens_a_batch)
         while batch := next(batches, None):
@@ -271,8 +256,6 @@ def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
 
 def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None) -> str:
     """Hash everything that determines vectors, so not the folder, the version of transformers or the pooler."""
-    import torch
-
     config = model.config.to_diff_dict()
     # transformers 4 takes the first away where it saves a model.
     history = "_attn_implementation_autoset _name_or_path architectures dtype torch_dtype transformers_version"

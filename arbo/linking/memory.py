@@ -29,8 +29,7 @@ from arbo.data.arrow import json_strings, numbers, rows_among, strings
 from arbo.data.corpus import Inputs
 from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import Tables, check_ids, metadata_in, names_in, numbered, rows_with
-from arbo.encoders.encoder import Encoder
-from arbo.encoders.model_folder import same_model
+from arbo.encoders.encoder import Encoder, same_model
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Ids, Neighbors, Vectors
 from arbo.errors import DataError, UsageError

@@ -19,7 +19,6 @@ from arbo.data import Entity, KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.data.tables import mentions_in
 from arbo.encoders.by_name import NGRAM
-from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import ArboError, UsageError
@@ -32,6 +31,7 @@ from arbo.results.result import Result
 from arbo.results.run_folder import FORMAT, MANIFEST
 
 if TYPE_CHECKING:
+    from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder import Encoder
     from arbo.formats import KnowledgeBaseFormat
     from arbo.results.run import Link
@@ -103,7 +103,7 @@ def encoder_like(
     if "model" in settings and not fields:
         config = EncoderConfig.from_dict(settings.get("config"), file=str(file))
     folder = cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "arbo")
-    return changed_encoder(DualEncoder.from_pretrained(model, config, cache=folder), fields or {})
+    return changed_encoder(arbo.DualEncoder.from_pretrained(model, config, cache=folder), fields or {})
 
 
 def changed_encoder(encoder: DualEncoder, fields: Mapping[str, Any]) -> DualEncoder:

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arbo.encoders.dual import DualEncoder, Texts
 from arbo.encoders.encoder_config import Pooling
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids, Limit, Metric, Neighbors, Progress
 from arbo.errors import UsageError
 from arbo.files import PathLike, discard, real
@@ -31,7 +29,9 @@ from arbo.scale.executors import completed, executor
 from arbo.scale.parts import MANIFEST as PART, Arrays, Part, Task
 from arbo.scale.search import in_shards, shard_index
 
-if TYPE_CHECKING:  # workers do without it
+if TYPE_CHECKING:  # workers do without them
+    from arbo.encoders.dual import Texts
+    from arbo.encoders.tower import Tower
     from arbo.linker import Linker
 
 SHARD_SIZE = 1 << 19
@@ -52,8 +52,8 @@ class Work:
 
     def over(self, linker: Linker) -> Linker:
         """Return a linker that searches in shards and, if it has a transformer, embeds in slices."""
-        encoder = linker.encoder
-        if isinstance(encoder, DualEncoder):
+        encoder: Any = linker.encoder
+        if hasattr(encoder, "embed_all"):
             encoder = replace(encoder, embed_all=self.embed_all)
         return linker.configured(encoder=encoder, search_all=self.search_all)
 
@@ -125,12 +125,14 @@ class Work:
 
 def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> Arrays:
     """Return the vectors of texts by a tower, or by that of a folder, a device and a precision."""
-    tower = source if isinstance(source, Tower) else _tower_in(*source)
+    tower = _tower_in(*source) if isinstance(source, tuple) else source
     return {"vectors": tower.embed(rows, pooling)}
 
 
 @lru_cache(2)  # one for mentions, one for entities
 def _tower_in(folder: Path, device: str, precision: Any) -> Tower:
+    from arbo.encoders.tower import Tower
+
     return Tower.load(folder, device=device, precision=precision)
 
 
