@@ -5,10 +5,11 @@ and the encoder is fitted to its names.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from arbo.data import KnowledgeBase
 from arbo.data.index_folder import ADVICE, FORMAT, Arrays, IndexFolder, write_index
@@ -16,7 +17,7 @@ from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder, same_model
 from arbo.encoders.ngrams import Frequencies, NamedEntities, NgramEncoder
 from arbo.encoders.word_index import WordIndex
-from arbo.engine import Index, Metric
+from arbo.engine import Index
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, check_hashes
 from arbo.progress import Announce, on_screen, quiet
@@ -24,6 +25,7 @@ from arbo.progress import Announce, on_screen, quiet
 logger = logging.getLogger(__name__)
 
 Entities: TypeAlias = Index | NamedEntities
+Made = TypeVar("Made")
 
 
 def build_index(
@@ -79,11 +81,8 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index] | None
     made_by, other = kb.stored.manifest["encoder"], encoder.settings
     if same_model(made_by | {"mentions": None}, other | {"mentions": None}):  # on which no entity depends
         if isinstance(encoder, NgramEncoder):
-            try:
-                encoder = replace(encoder, frequencies=Frequencies.from_arrays(kb.stored.arrays("encoder")))
-            except (KeyError, ValueError) as error:
-                raise _damaged(kb.stored, error) from None
-        return encoder, _vectors(kb.stored, encoder.metric)
+            encoder = replace(encoder, frequencies=_mapped(kb.stored, "encoder", Frequencies.from_arrays))
+        return encoder, _mapped(kb.stored, "vectors", partial(Index.from_arrays, metric=encoder.metric))
     one, another = (settings.get("model") or settings.get("encoder") for settings in (made_by, other))
     difference = "other settings" if one == another else f"the encoder {one}, not {another}"
     logger.warning("%s was built for %s, so the entities are encoded again; %s", kb.stored.folder, difference, ADVICE)
@@ -92,12 +91,9 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index] | None
 
 def word_index(kb: KnowledgeBase) -> WordIndex:
     """Return the names of a knowledge base by their words, mapped from its index if it has one."""
-    if kb.stored is None or not (arrays := kb.stored.arrays("words")):
+    if kb.stored is None or not kb.stored.arrays("words"):
         return WordIndex.of(kb)
-    try:
-        return WordIndex.from_arrays(arrays, len(kb))
-    except DataError as error:
-        raise error.at(str(kb.stored.folder)) from None
+    return _mapped(kb.stored, "words", partial(WordIndex.from_arrays, n_entities=len(kb)))
 
 
 def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
@@ -112,21 +108,14 @@ def check_index(kb: KnowledgeBase) -> None:
     """Read all of an index, if there is one; raise DataError if a file was changed, or if a vector is not finite."""
     if kb.stored is not None:
         check_hashes(kb.stored.folder, kb.stored.manifest["files"], ADVICE)
-        _vectors(kb.stored, "dot", check=True)
+        _mapped(kb.stored, "vectors", lambda arrays: Index.from_arrays(arrays, "dot").check())
 
 
-def _vectors(stored: IndexFolder, metric: Metric, *, check: bool = False) -> Index:
-    """Map the vectors of an index; with ``check``, read them all."""
-    arrays = stored.arrays("vectors")
+def _mapped(stored: IndexFolder, name: str, make: Callable[[Arrays], Made]) -> Made:
+    """Make a value of the arrays in a subfolder of an index, which are mapped; raise DataError if they do not fit."""
+    arrays = stored.arrays(name)
     try:
-        made = Index.from_arrays(arrays, metric)
-        if check:
-            made.check()
+        return make(arrays)
     except (KeyError, ValueError, TypeError) as error:
-        raise _damaged(stored, error) from None
-    return made
-
-
-def _damaged(stored: IndexFolder, error: Exception) -> DataError:
-    problem = f"an array is missing, or the arrays do not fit together ({error}); {ADVICE}"
-    return DataError(problem, file=str(stored.folder))
+        problem = f"an array is missing, or the arrays do not fit together ({error}); {ADVICE}"
+        raise DataError(problem, file=str(stored.folder)) from None
