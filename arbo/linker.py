@@ -338,7 +338,9 @@ class Linker:
             apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
             settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
             nearest = retrieve(mentions, settings, self.announce, self.search_all)
-            scores = None if self._reranker is None else ScoreMemory(self._reranker, mentions.known)
+            scores = None
+            if self._reranker is not None:
+                scores = ScoreMemory(self._reranker, config.skip_margin, self.announce, mentions.known)
             gap = self._gap(nearest, memory)
             if gap is not None:
                 nearest = replace(nearest, threshold=(threshold_for(gap), nearest.threshold[1]))
@@ -432,5 +434,5 @@ class Linker:
             return self.edges.applied(nearest, self.kb or None, k)
         if self._reranker is None or self.kb is None:
             return nearest
-        memory = scores or ScoreMemory(self._reranker)
-        return reranked(nearest, memory, self.kb, skip_margin=self.config.skip_margin, announce=self.announce)
+        memory = scores or ScoreMemory(self._reranker, self.config.skip_margin, self.announce)
+        return reranked(nearest, memory, self.kb)

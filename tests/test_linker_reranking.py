@@ -17,7 +17,6 @@ from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
-from arbo.progress import quiet
 from arbo.retrieval.reranking import ScoreMemory, rerank, reranked
 
 
@@ -90,7 +89,7 @@ def test_the_score_of_an_entity_that_is_no_candidate_is_zero() -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=2))
     first = linker.retrieve(arbo.Corpus.of(documents), k=1)
-    second = reranked(first, ScoreMemory(indifferent()), kb, skip_margin=None, announce=quiet)
+    second = reranked(first, ScoreMemory(indifferent()), kb)
     nearest, every = second.entities.ids[:, 0], np.arange(len(documents.mentions))
     assert set(second.similarity(second.dissimilarity_to(nearest, every)).tolist()) == {0.5}
     assert set(second.dissimilarity_to(np.full(len(every), -1, np.int32), every).tolist()) == {np.inf}

@@ -172,9 +172,8 @@ def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one
         return [np.arange(len(entities)) == len(entities) - 1 for entities in lists]
 
     inputs = mention_inputs(documents, expand_abbreviations=False)
-    own = ScoreMemory(
-        FunctionReranker(last), PairScores(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))
-    )
+    known = PairScores(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([0.0, 1.0, 0.0, 1.0]))
+    own = ScoreMemory(FunctionReranker(last), known=known)
     given: Any = own.score(inputs, kb, np.array([0, 0, 0, 1, 1]), np.array([0, 1, 2, 0, 1]))
     assert given.tolist() == [0, 0, 1, 0, 1]
     assert asked == ["m0"]

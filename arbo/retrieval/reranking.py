@@ -27,7 +27,7 @@ import scipy  # its modules are imported when they are used
 
 from arbo.data import Corpus, Entity, KnowledgeBase, MentionInput, mention_inputs
 from arbo.data.gold import RECALL_AT, Gold
-from arbo.engine import Bools, Floats, Ids, LinkingScores, Neighbors, linking_scores
+from arbo.engine import Floats, Ids, LinkingScores, Neighbors, linking_scores
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
 from arbo.retrieval.retrieval import PairScores, Retrieval
@@ -218,13 +218,19 @@ class ScoreMemory:
     """
 
     reranker: Reranker
+    skip_margin: float | None = None
+    """See `rerank`."""
+    announce: Announce = quiet
     known: PairScores | None = None
     scored: PairScores | None = None
     """All pairs that were asked for, with their scores."""
 
-    def score(
-        self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
-    ) -> Floats:
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values that identify the second stage in a manifest."""
+        return {"reranker": self.reranker.settings, "skip_margin": self.skip_margin}
+
+    def score(self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids) -> Floats:
         """Return the scores of pairs, see `Reranker`; the reranker gets only the mentions of unknown pairs.
 
         Raise DataError if it returns a wrong number of scores.
@@ -237,7 +243,7 @@ class ScoreMemory:
         used, place = np.unique(mention[is_new], return_inverse=True)
         if len(used):
             few = [mentions[row] for row in used.tolist()]
-            new = np.asarray(self.reranker.score(few, kb, place, entity[is_new], announce))
+            new = np.asarray(self.reranker.score(few, kb, place, entity[is_new], self.announce))
             if new.shape != place.shape:
                 wrong = f"the reranker returned scores of the shape {new.shape}, not {place.shape}"
                 raise DataError(f"{wrong}; return one for each pair")
@@ -247,21 +253,16 @@ class ScoreMemory:
         return scores
 
     def sorted(
-        self,
-        mentions: Sequence[MentionInput],
-        kb: KnowledgeBase,
-        entities: Ids,
-        scores: Floats,
-        skip_margin: float | None,
-        announce: Announce,
+        self, mentions: Sequence[MentionInput], kb: KnowledgeBase, entities: Ids, scores: Floats
     ) -> tuple[Ids, Floats]:
         """Sort candidates by the reranker's scores; return the sorted candidates and probabilities, (mentions, k) both.
 
         Candidates that the reranker does not read have the probability 0, but the first one of a skipped mention has 1.
         """
-        is_skipped: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
-        is_read = (entities >= 0) & ~is_skipped[:, None]
-        scored = self.score(mentions, kb, np.nonzero(is_read)[0], entities[is_read], announce)
+        is_read = entities >= 0
+        if self.skip_margin is not None:
+            is_read &= margins(scores)[:, None] < self.skip_margin
+        scored = self.score(mentions, kb, np.nonzero(is_read)[0], entities[is_read])
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
             total = scored + np.float32(weight) * gaps_filled(scores)[is_read]
@@ -336,28 +337,21 @@ def rerank(
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations, kb=kb)
-    memory = ScoreMemory(reranker_of(reranker))
-    entities, scores = memory.sorted(inputs, kb, candidates.entities, candidates.scores, skip_margin, announce)
-    settings = _settings(candidates.made_by, memory.reranker, skip_margin)
-    return replace(candidates, entities=entities, scores=scores, made_by=settings)
+    memory = ScoreMemory(reranker_of(reranker), skip_margin, announce)
+    entities, scores = memory.sorted(inputs, kb, candidates.entities, candidates.scores)
+    return replace(candidates, entities=entities, scores=scores, made_by=candidates.made_by | memory.settings)
 
 
-def reranked(
-    retrieval: Retrieval, memory: ScoreMemory, kb: KnowledgeBase, *, skip_margin: float | None, announce: Announce
-) -> Retrieval:
+def reranked(retrieval: Retrieval, memory: ScoreMemory, kb: KnowledgeBase) -> Retrieval:
     """Rerank the entity edges of a retrieval, see `rerank`: the dissimilarity is then 1 minus the probability."""
     ids, dissimilarity = retrieval.entities
     similarity = retrieval.similarity(dissimilarity)
-    ids, probability = memory.sorted(retrieval.inputs, kb, ids, similarity, skip_margin, announce)
+    ids, probability = memory.sorted(retrieval.inputs, kb, ids, similarity)
     return replace(
         retrieval,
         entities=Neighbors(ids, 1 - probability),
         distance=lambda mention, _: np.ones(len(mention), np.float32),  # others have the probability 0
         offset=1.0,
         threshold=(memory.reranker.threshold, retrieval.threshold[1]),
-        settings=_settings(retrieval.settings, memory.reranker, skip_margin),
+        settings=retrieval.settings | memory.settings,
     )
-
-
-def _settings(made_by: dict[str, Any], reranker: Reranker, skip_margin: float | None) -> dict[str, Any]:
-    return {**made_by, "reranker": reranker.settings, "skip_margin": skip_margin}
