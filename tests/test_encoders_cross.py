@@ -45,7 +45,7 @@ def words(own: CrossEncoder, ids: list[int]) -> str:
 
 def test_a_pair_is_one_sequence(bert: Tower) -> None:
     own = encoder(bert)
-    (row,) = own.pairs(mentions("the fever of marsh patients", "fever"), KB).spell(np.array([0]), np.array([1]))
+    (row,) = own.spell(own.texts(mentions("the fever of marsh patients", "fever"), KB), np.array([0]), np.array([1]))
     assert words(own, row.ids) == (
         "[CLS] the [START] fever [END] of marsh patients [SEP] marsh fever [TITLE] the fever of marsh patients [SEP]"
     )
@@ -59,7 +59,7 @@ def test_each_part_has_half_and_what_the_other_leaves(
     own = replace(marked, config=replace(CONFIG, max_length=max_length))
     kb = arbo.KnowledgeBase([arbo.Entity("E", "kidney cancer", definition="of " * definition)])
     (given_,) = mentions("the " * left + "marsh fever" + " in" * right, "marsh fever")
-    (row,) = own.pairs([given_], kb).spell(np.array([0]), np.array([0]))
+    (row,) = own.spell(own.texts([given_], kb), np.array([0]), np.array([0]))
     of_mention = row.ids.index(own.tower.tokenizer.sep_token_id) + 1
     mention, entity = left + right + 6, definition + 4  # four markers and two, and the names
     assert of_mention == min(mention, max(max_length // 2, max_length - entity))
@@ -89,7 +89,7 @@ def test_the_score_is_linear_in_the_pooled_vector(bert: Tower, preset: str) -> N
     mention, entity = every_pair(2, 3)
     scores = own.score(given_, KB, mention, entity)
     assert scores.dtype == np.float32
-    for row, score in zip(own.pairs(given_, KB).spell(mention, entity), scores, strict=True):
+    for row, score in zip(own.spell(own.texts(given_, KB), mention, entity), scores, strict=True):
         with torch.no_grad():
             hidden = own.tower.model(input_ids=torch.tensor([row.ids])).last_hidden_state[0]
         vector = hidden[0] if preset == "arboel" else hidden.mean(dim=0)

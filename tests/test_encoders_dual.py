@@ -115,7 +115,7 @@ def test_a_copy_is_trained_and_the_encoder_stays(bert: Tower, tmp_path: Path) ->
 
 
 def literals(one: arbo.DualEncoder) -> dict[str, list[int]]:
-    return {text: list(ids) for speller in one._spellers for text, ids in speller.literals.items()}
+    return {text: list(ids) for speller in one.spellers for text, ids in speller.literals.items()}
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])

@@ -165,8 +165,8 @@ def test_a_step_of_a_cross_encoder_by_definition(
     exact.module.double()
 
     def score(mention: int, entity: int) -> Any:
-        pairs = exact.pairs([trainer.data.inputs[mention]], arbo.KnowledgeBase([kb.entities[entity]]))
-        (row,) = pairs.spell(np.array([0]), np.array([0]))
+        texts = exact.texts([trainer.data.inputs[mention]], arbo.KnowledgeBase([kb.entities[entity]]))
+        (row,) = exact.spell(texts, np.array([0]), np.array([0]))
         hidden = exact.tower.model(input_ids=torch.tensor([row.ids])).last_hidden_state[0]
         return exact.tower.projection(hidden[0] if pooling == "cls" else hidden.mean(dim=0))[0]
 
@@ -326,8 +326,7 @@ def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower, tmp_pat
     data, candidates = tiny_compared([("E0",)], [[0, 1, 2]])
     twins = [replace(entity, name="fever") if row == 1 else entity for row, entity in enumerate(data.kb)]
     trainer = cross_trainer(cross(bert), (replace(data, kb=arbo.KnowledgeBase(twins)), candidates), None, tmp_path)
-    _, exists = trainer.compared(trainer.data.queries)
-    assert exists.tolist() == [[True, False, False, True]]
+    assert trainer.exists[trainer.data.queries].tolist() == [[True, False, False, True]]
 
 
 @pytest.mark.parametrize(("pooling", "n_texts"), [("cls", 1), ("mean", 1), ("mention", 2)])

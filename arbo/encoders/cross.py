@@ -4,8 +4,6 @@ Unlike a dual-encoder, it compares the words of both, but it must read every pai
 candidates of a first stage, see `arbo.retrieval.reranking`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -93,7 +91,7 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
     settings_class: ClassVar[type[Settings]] = CrossEncoderConfig
 
     def __post_init__(self) -> None:
-        if min(self.pairs([], KnowledgeBase()).halves) < 1:
+        if min(self.halves) < 1:
             raise UsageError(
                 f"max_length={self.config.max_length} is too small: half of it must hold the markers of a "
                 "template and at least one more token; raise max_length"
@@ -116,9 +114,31 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
         """See `CrossEncoderConfig.retrieval_weight`."""
         return self.config.retrieval_weight
 
-    def pairs(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> Pairs:
-        """Collect the texts of mentions and entities."""
-        return Pairs(self._reader.mention_texts(mentions), self._reader.entity_texts(kb), self.config.max_length)
+    @property
+    def halves(self) -> tuple[int, int]:
+        """Guaranteed number of tokens for the fields of the mention, and for those of the entity."""
+        half, (mention, entity) = self.config.max_length // 2, self._reader.spellers
+        return mention.room - (self.config.max_length - half), entity.room - half
+
+    def texts(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> tuple[Texts, Texts]:
+        """Collect the distinct texts of mentions, and those of entities."""
+        return self._reader.mention_texts(mentions), self._reader.entity_texts(kb)
+
+    def spell(self, texts: tuple[Texts, Texts], mention: Ids, entity: Ids) -> list[TokenRow]:
+        """Tokenise pairs of `texts`, given by their indices: first the mention, then the entity.
+
+        Each part gets half of ``max_length``, and whatever the other part does not use. In a row, ``begin`` and ``end``
+        delimit the mention.
+        """
+        mentions, entities = _spelt(texts[0], mention), _spelt(texts[1], entity)
+        least, room, (of_mention, of_entity) = self.halves[0], sum(self.halves), self._reader.spellers
+        rows = []
+        for m, e in zip(mention.tolist(), entity.tolist(), strict=True):
+            share = max(least, room - sum(map(len, entities[e].values())))
+            first = of_mention.row(mentions[m], share)
+            second = of_entity.row(entities[e], room - min(share, sum(map(len, mentions[m].values()))))
+            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end))
+        return rows
 
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
@@ -128,50 +148,19 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
         Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed` for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
-        pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))
-        n = len(pairs.entities.keys)
-        distinct, row = np.unique(pairs.mentions.row[mention] * n + pairs.entities.row[place], return_inverse=True)
+        texts = self.texts(mentions, kb.of_rows(used))
+        n = len(texts[1].keys)
+        distinct, row = np.unique(texts[0].row[mention] * n + texts[1].row[place], return_inverse=True)
         scores = np.empty(len(distinct), np.float32)
         slices = range(0, len(distinct), SLICE)
         for begin in announce("scoring pairs")(slices, len(slices)):
-            rows = pairs.spell(*np.divmod(distinct[begin : begin + SLICE], n))
+            rows = self.spell(texts, *np.divmod(distinct[begin : begin + SLICE], n))
             scores[begin : begin + SLICE] = self.tower.embed(rows, self.config.pooling)[:, 0]
         return scores[row]
 
     @cached_property
     def _reader(self) -> DualEncoder:
         return DualEncoder(self.tower, self.tower, self.config.reading)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Pairs:
-    """Distinct texts of mentions and of entities; the sequence of a pair is made on demand."""
-
-    mentions: Texts
-    entities: Texts
-    max_length: int  # maximum number of tokens of a sequence
-
-    @property
-    def halves(self) -> tuple[int, int]:
-        """Guaranteed number of tokens for the fields of the mention, and for those of the entity."""
-        half = self.max_length // 2
-        return self.mentions.speller.room - (self.max_length - half), self.entities.speller.room - half
-
-    def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
-        """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
-
-        Each part gets half of ``max_length``, and whatever the other part does not use. In a row, ``begin`` and ``end``
-        delimit the mention.
-        """
-        mentions, entities = _spelt(self.mentions, mention), _spelt(self.entities, entity)
-        least, room = self.halves[0], sum(self.halves)
-        rows = []
-        for m, e in zip(mention.tolist(), entity.tolist(), strict=True):
-            share = max(least, room - sum(map(len, entities[e].values())))
-            first = self.mentions.speller.row(mentions[m], share)
-            second = self.entities.speller.row(entities[e], room - min(share, sum(map(len, mentions[m].values()))))
-            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end))
-        return rows
 
 
 def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:

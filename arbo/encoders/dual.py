@@ -1,7 +1,5 @@
 """The dual-encoder: pre-trained transformers that embed mentions and entities, and the store of embeddings on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os
@@ -114,7 +112,7 @@ class DualEncoder(TowerModel, Encoder):
         if mention != entity:
             problem = f"vectors of mentions have {mention} dimensions, but vectors of entities have {entity}"
             raise UsageError(f"{problem}; use models of the same size")
-        _ = self._spellers  # raises an error if the window is too small
+        _ = self.spellers  # raises an error if the window is too small
 
     @classmethod
     def from_pretrained(
@@ -155,7 +153,7 @@ class DualEncoder(TowerModel, Encoder):
         that the vocabulary does not have is split into several tokens; in the copy it is one token, whose vector starts
         as the mean of theirs. The text of a field never becomes a marker.
         """
-        mention, entity = (speller.unknown_markers for speller in self._spellers)
+        mention, entity = (speller.unknown_markers for speller in self.spellers)
         if self.shared:
             return self._changed(lambda tower: tower.with_markers({**mention, **entity}))
         return self._with(self.mention_tower.with_markers(mention), self.entity_tower.with_markers(entity))
@@ -199,22 +197,22 @@ class DualEncoder(TowerModel, Encoder):
             names, rows = kb.names()
         else:
             names, rows = Strings(kb.table["name"]), np.arange(len(kb))
-        fields, owner = self._spellers[1].template.fields, rows.tolist()
+        fields, owner = self.spellers[1].template.fields, rows.tolist()
 
         def read(place: int) -> list[str]:
             entity, name = kb.entities[owner[place]], names[place]
             return [_entity_field(entity, name, field) for field in fields]
 
-        return Texts.of(self.entity_tower, self._spellers[1], read, rows)
+        return Texts.of(self.entity_tower, self.spellers[1], read, rows)
 
     def mention_texts(self, mentions: Sequence[MentionInput]) -> Texts:
         """Collect the texts of the mentions."""
-        fields = self._spellers[0].template.fields
+        fields = self.spellers[0].template.fields
 
         def read(place: int) -> list[str]:
             return _mention_fields(mentions[place], fields, self.config)
 
-        return Texts.of(self.mention_tower, self._spellers[0], read, np.arange(len(mentions)))
+        return Texts.of(self.mention_tower, self.spellers[0], read, np.arange(len(mentions)))
 
     def _changed(self, change: Callable[[Tower], Tower]) -> Self:
         mention = change(self.mention_tower)
@@ -224,7 +222,8 @@ class DualEncoder(TowerModel, Encoder):
         return replace(self, mention_tower=mention, entity_tower=entity, cache=None)
 
     @cached_property
-    def _spellers(self) -> tuple[Speller, Speller]:
+    def spellers(self) -> tuple[Speller, Speller]:
+        """What converts the fields of mentions, and those of entities, to rows of tokens."""
         mention, entity = self.config.templates()
         return (
             Speller.of(self.mention_tower.tokenizer, mention, self.config.max_length),

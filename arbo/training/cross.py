@@ -15,15 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import KnowledgeBase
 from arbo.data.fingerprint import learnt_from
 from arbo.encoders.cross import CrossEncoder
-from arbo.engine import Bools, Floats, Ids, LinkingScores
+from arbo.engine import Floats, Ids, LinkingScores
 from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.retrieval.reranking import Candidates, gaps_filled, rerank
 from arbo.training.config import RerankingConfig, RunOptions
-from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
+from arbo.training.data import PURPOSES, TrainingSet, corpora_of, job_of
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
@@ -42,9 +41,11 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     def reading(self) -> Callable[..., Tensor]:
         """Collect the texts of the training data, and return the function that scores the candidates of mentions."""
         self.nodes, self.retrieval = gold_first(self.data, self.candidates)
-        self.used = np.unique(self.nodes[self.nodes >= 0])
-        used_kb = KnowledgeBase(self.data.kb.entities[i] for i in self.used)
-        self.pairs = self.model.pairs(self.data.inputs, used_kb)
+        used = np.unique(self.nodes[self.nodes >= 0])
+        self.texts = self.model.texts(self.data.inputs, self.data.kb.of_rows(used))
+        self.text = self.texts[1].row[np.searchsorted(used, self.nodes)]  # that of each node, and
+        self.exists = self.nodes >= 0  # whether to compare with it; not if it is that of the gold entity
+        self.exists[:, 1:] &= self.text[:, 1:] != self.text[:, :1]
         return self.scored
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
@@ -53,25 +54,14 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     def loss_of(self, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some mentions."""
-        scores, (_, exists) = self.prepared(batch[rows]), self.compared(batch[rows])
-        return cross_entropy(scores, torch.from_numpy(exists).to(scores.device)).sum()
-
-    def compared(self, mentions: Ids) -> tuple[Ids, Bools]:
-        """Return the texts of the entities to compare mentions with, the gold one first, and which of them exist.
-
-        Both have the shape (mentions, 1 + k). Entities with the text of the gold one are left out.
-        """
-        nodes = self.nodes[mentions]
-        text = self.pairs.entities.row[np.searchsorted(self.used, nodes)]
-        exists = nodes >= 0
-        exists[:, 1:] &= text[:, 1:] != text[:, :1]
-        return text, exists
+        scores, exists = self.prepared(batch[rows]), torch.from_numpy(self.exists[batch[rows]])
+        return cross_entropy(scores, exists.to(scores.device)).sum()
 
     def scored(self, mentions: Ids) -> Tensor:
         """Score mentions with their entities, with gradients, and add the first stage's scores; (mentions, 1 + k)."""
-        text, exists = self.compared(mentions)
-        mention, place = np.nonzero(exists)
-        rows = self.pairs.spell(self.pairs.mentions.row[mentions[mention]], text[mention, place])
+        mention, place = np.nonzero(self.exists[mentions])
+        row = mentions[mention]
+        rows = self.model.spell(self.texts, self.texts[0].row[row], self.text[row, place])
         values = self.model.tower.encode_apart(rows, self.model.config.pooling)[:, 0]
         retrieval = torch.from_numpy(np.float32(self.model.retrieval_weight) * self.retrieval[mentions])
         at = (torch.from_numpy(mention).to(values.device), torch.from_numpy(place).to(values.device))
@@ -127,7 +117,10 @@ def train_reranker(
         raise UsageError(f"{wrong}; set candidates to 2 or more, or give a larger knowledge base")
     corpora = corpora_of(documents, dev)
     reranker = replace(reranker, learnt=learnt_from(corpora["documents"].tables, reranker.learnt))
-    data = training_sets(corpora, kb, expand_abbreviations=expand)
+    data = {
+        name: TrainingSet.of(corpus, kb, expand_abbreviations=expand, purpose=PURPOSES[name])
+        for name, corpus in corpora.items()
+    }
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
 

@@ -172,14 +172,6 @@ def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str,
     return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
 
 
-def training_sets(
-    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, clusters: bool = False, expand_abbreviations: bool
-) -> dict[str, TrainingSet]:
-    """Collect the mentions of each corpus from `corpora_of`; for ``clusters`` see `TrainingSet.of`."""
-    how: dict[str, bool] = {"clusters": clusters, "expand_abbreviations": expand_abbreviations}
-    return {name: TrainingSet.of(corpus, kb, **how, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
-
-
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, config: LoopConfig, **what: Any) -> dict[str, Any]:
     """Return the values that identify a training run: settings, ``what`` (models) and the fingerprints of its data."""
     values = config.as_dict()

@@ -25,7 +25,7 @@ from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
-from arbo.training.data import Snapshot, TrainingSet, corpora_of, job_of, training_sets
+from arbo.training.data import PURPOSES, Snapshot, TrainingSet, corpora_of, job_of
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.frame import check_start, embeddings, training
 from arbo.training.loop import Trainer
@@ -253,8 +253,8 @@ def train(
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
     corpora = corpora_of(documents, dev)
     encoder = replace(encoder, learnt=learnt_from(corpora["documents"].tables, encoder.learnt))
-    clusters = config.positives != "entity"
-    data = training_sets(corpora, kb, clusters=clusters, expand_abbreviations=expand_abbreviations)
+    how = {"clusters": config.positives != "entity", "expand_abbreviations": expand_abbreviations}
+    data = {name: TrainingSet.of(corpus, kb, **how, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
 
     def finish(model: DualEncoder) -> DualEncoder:
