@@ -82,7 +82,7 @@ class Names(NamedTuple):
             initials = "".join(token[0] for token in some if token[0].isupper()).lower() if len(some) > 1 else ""
             keys[row] = " ".join(low), " ".join(sorted(set(words_))) or " ".join(low), initials, "".join(low)
         hashed = _hashed(content, analyzer=list, binary=True)
-        letters = _normalized(_hashed(keys[:, 0], analyzer="char_wb", ngram_range=(2, 4)))
+        letters = _hashed(keys[:, 0], analyzer="char_wb", ngram_range=(2, 4), norm="l2")
         return cls(hashed, _hashed([[head] for head in heads], analyzer=list), letters, np.diff(hashed.indptr), keys)
 
 
@@ -149,8 +149,8 @@ class Facts(NamedTuple):
 
 def hashed_words(texts: Sequence[str]) -> csr_matrix:
     """Return the square roots of counts of words, without stop words, as vectors of length 1; (texts, hashes)."""
-    counts = _hashed(texts, stop_words=sorted(STOP_WORDS))
-    return _normalized(counts.sqrt())
+    counts = _hashed(texts, stop_words=sorted(STOP_WORDS)).sqrt()
+    return normalize(counts) if len(texts) else counts
 
 
 _COLUMNS = (
@@ -203,12 +203,8 @@ def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
     return columns
 
 
-def _normalized(rows: csr_matrix) -> csr_matrix:
-    return normalize(rows) if rows.shape[0] else rows
-
-
-def _hashed(texts: Any, **options: Any) -> csr_matrix:
-    hashing = HashingVectorizer(n_features=_HASHES, alternate_sign=False, dtype=np.float32, norm=None, **options)
+def _hashed(texts: Any, norm: str | None = None, **options: Any) -> csr_matrix:
+    hashing = HashingVectorizer(n_features=_HASHES, alternate_sign=False, dtype=np.float32, norm=norm, **options)
     return hashing.transform(texts) if len(texts) else csr_matrix((0, _HASHES), dtype=np.float32)
 
 

@@ -5,8 +5,6 @@ subfolders `mention` and `entity`. `arbo.json` has the configuration and the has
 layout of sentence-transformers are read too: a transformer, its pooling, and perhaps normalisation.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from os import fspath
 from pathlib import Path

@@ -4,8 +4,6 @@ This module refuses what transformers itself would load: pickles named in an ind
 empty vocabulary in place of missing files, and code from the hub named in `config.json`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,17 +4,12 @@ The result is identical: the products only propose candidates, which are scored 
 summation (`clustering.dense_search`).
 """
 
-from __future__ import annotations
-
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from arbo.engine import Floats, Ids, Scan, Scanner
-
-if TYPE_CHECKING:
-    import torch
 
 _PRODUCTS = 1 << 28
 """Number of products in memory at once. They take a gigabyte, and selecting candidates takes as much again."""
@@ -23,7 +18,6 @@ _PRODUCTS = 1 << 28
 @cache  # an index keeps a copy of its matrix for each scanner
 def torch_scanner(device: str | torch.device) -> Scanner:
     """Return a scanner that computes the products on a device, which holds the whole matrix in float32."""
-    import torch
 
     def scanner(matrix: Floats) -> Scan:
         rows = torch.tensor(matrix, device=device)  # a copy, since torch warns of arrays that cannot be written
