@@ -115,7 +115,6 @@ def test_documents_and_parts(read):
             "#begin document b", "  ", *words("(1)"), END, "", "# done",
         ])  # fmt: skip
     assert found.documents == {NAME: [[(1, 1), (2, 2)]], "(a); part 001 ": [], "b": [[(0, 0)]]}
-    assert found.n_words == {NAME: 3, "(a); part 001 ": 0, "b": 1}
     assert found.notes == {}
 
 

@@ -1,29 +1,20 @@
-"""The verbs that read runs: `show`, `explain`, `diff`, `export` and `evaluate`; and `score`, which reads clusters."""
+"""The verbs that show runs: `show`, `explain`, `diff` and `export`."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated
 
 from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import DOCS, READING, Chosen, Group, Shown
-from arbo.cli.inputs import ReadingConfig, check_no_input, check_output
+from arbo.cli.inputs import check_no_input, check_output
 from arbo.errors import UsageError
-from arbo.files import write_lines
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
-from arbo.settings import Number, Settings
-
-if TYPE_CHECKING:
-    from arbo.engine import Report
-    from arbo.results.evaluation import Evaluation
-    from arbo.spans.evaluation import FoundScores
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
 _MARGIN = "Sort by the margin between the two nearest entities, lowest first."
@@ -170,156 +161,3 @@ def export(
     n = result.link_table.num_rows
     value = {"out": str(out), "to": to, "mentions": n, "notes": notes}
     console.answer(value, f"run of {n:,} mentions written to {out}")
-
-
-_SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
-Save = Annotated[list[Path] | None, Option("--save", metavar="FILE", help=_SAVE)]
-
-
-@dataclass(frozen=True, slots=True)
-class ScoringConfig(Settings):
-    """How clusters are scored."""
-
-    remove_singletons: bool = False
-    """Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval with
-    `remove_singletons`."""
-    seed: Number = 0
-    """Random seed of confidence intervals and significance tests."""
-    per_document: bool = False
-    """Let `evaluate` split clusters by document before it scores coreference, and `score` also show the scores of each
-    document: for one system, the F1 of all metrics; for several, the CoNLL F1; with ``--json``, all scores."""
-
-
-SCORING = Group("scoring", __name__, "ScoringConfig")
-
-
-def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the path of each system by its name: the NAME of `NAME=PATH`, or else the name of the file or folder.
-
-    If two files or folders have the same name, their paths are the names. Raise UsageError if two systems get the same
-    name.
-    """
-    pairs = [str(path).partition("=")[::2] if "=" in str(path) and not path.exists() else ("", path) for path in paths]
-    files = [Path(place).name for _, place in pairs]
-    named = [
-        name or (file if file and files.count(file) == 1 else str(place))
-        for (name, place), file in zip(pairs, files, strict=True)
-    ]
-    if twice := next((name for name in named if named.count(name) > 1), None):
-        raise UsageError(f"two systems are named {twice}; leave one out, or rename it as NAME=PATH")
-    return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
-
-
-def _answer(report: Report, scores: Mapping[str, Any], text: object, save: Sequence[Path] | None, **more: str) -> None:
-    """Print the scores of one system, or of several under the key ``systems``, and write the report to files."""
-    from arbo.engine import report as reports
-
-    by_name = {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
-    console.answer({**more, **by_name, "report": report.as_dict()}, text)
-    for file in save or ():
-        write_lines([reports.FORMATS[file.suffix.lower()](report)], file)
-
-
-_GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
-_KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
-_RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
-_TRAIN = "Training documents, to score seen and unseen entities separately too."
-
-
-def evaluate(
-    runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
-    how: Annotated[Chosen, Shown((SCORING, READING), DOCS)],
-    train: Annotated[Path | None, Option(help=_TRAIN)] = None,
-    gold: Annotated[Path | None, Option(help=_GOLD)] = None,
-    kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
-    save: Save = None,
-) -> None:
-    """Score runs against the gold annotations of their documents, or of the documents in --gold.
-
-    For example, `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link
-    --find-mentions`, `arbo evaluate run --gold gold.txt`.
-
-    Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
-    differ significantly from those of the first run.
-    """
-    from arbo.engine import Report, Resampling, report
-    from arbo.results.evaluation import evaluate_together
-
-    if gold and train:
-        raise UsageError("--train and --gold exclude each other; leave one out")
-    reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
-    unused = {"--format": reading.docs_format, "--types": reading.types, "--kb": kb}
-    if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
-        raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
-    names = _name_systems(runs)
-    for file in save or ():
-        check_output(file, "report", report.FORMATS, *names.values(), train, gold)
-    results = {name: arbo.Result.load(run) for name, run in names.items()}
-    for name, result in results.items():
-        for warning in result.warnings:
-            console.warn(f"{name}: {warning}" if len(results) > 1 else warning)
-    documents = next((reading.documents([path]) for path in (train, gold) if path), None)
-    evaluations: Mapping[str, Evaluation | FoundScores]
-    if gold and documents:
-        evaluations = _found_scores(results, names, documents, kb)
-    else:
-        parts = {"per_document": scoring.per_document, "singletons": not scoring.remove_singletons}
-        evaluations = evaluate_together(results, train=documents, **parts)
-    table = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
-    text = next((one for one in evaluations.values() if not one.lines), table)
-    _answer(table, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
-
-
-def _found_scores(
-    results: Mapping[str, arbo.Result], folders: Mapping[str, Path], gold: arbo.Corpus, kb: Path | None
-) -> dict[str, FoundScores]:
-    from arbo.pipeline.saved_run import SavedRun
-    from arbo.spans.evaluation import run_scores
-
-    name, result = next(iter(results.items()))
-    base = SavedRun(folders[name], result).knowledge_base(kb, tell=console.say)
-    if base is None:
-        raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
-    return {name: run_scores(result, gold, base) for name, result in results.items()}
-
-
-ClusterFormat = Literal["conll", "jsonl"]
-_RESPONSES = "Response files, one for each system, also as NAME=PATH; each is compared with the first."
-_FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
-
-
-def score(
-    key: Annotated[Path, Argument(metavar="KEY", help="File with the true clusters.")],
-    responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
-    how: Annotated[Chosen, Shown((SCORING,))],
-    format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
-    save: Save = None,
-) -> None:
-    """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
-
-    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`. `--set
-    per_document=true` also shows the scores of each document.
-
-    The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. With several
-    systems, stars mark scores that differ significantly from those of the first.
-
-    A file is in the layout of CoNLL-2011/2012, or has a cluster on each line: `{"document": "d1", "mentions": ["m1",
-    "m2"]}`. A mention is a string, an integer, or a span such as `[0, 4]`, from the first word to the fifth. `arbo
-    export RUN --to clusters` writes the clusters of a run, and with `--ids gold` the key.
-
-    The documents of KEY are scored. One that is missing from the response counts as an empty response; others are
-    ignored, as is all but the first of repeated mentions. Notes on stderr report such cases.
-    """
-    from arbo.engine import report
-    from arbo.results.coreference_files import score_files
-
-    names = _name_systems(responses)
-    for file in save or ():
-        check_output(file, "report", report.FORMATS, key, *names.values())
-    scoring = how.of(SCORING, ScoringConfig())
-    singletons = not scoring.remove_singletons
-    scores = score_files(
-        key, names, format_, singletons=singletons, seed=scoring.seed, tell=console.say, warn=console.warn
-    )
-    text = f"{scores.report}\n\n{scores.table}" if scoring.per_document else scores.report
-    _answer(scores.report, scores.as_dict(names, scoring.per_document), text, save, key=str(key))

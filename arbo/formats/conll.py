@@ -104,14 +104,14 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     return marked_document(document_id, text, marked)
 
 
-def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Span]], int]:
-    """Return the header of a document, its chains as spans of words, and its number of words.
+def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Span]]]:
+    """Return the header of a document, and its chains as spans of words.
 
     A span is the first and the last word of a mention, from 0, and chains are in the order of their first brackets.
     """
     header = _BEGIN.sub(r"\1", piece.content[0][1])
     words = [(number, _columns(line)[-1]) for number, line in _words(piece, header, records) if line.strip()]
-    return header, [*_chains(words, header, piece.file, records).values()], len(words)
+    return header, [*_chains(words, header, piece.file, records).values()]
 
 
 def _words(piece: Piece, document_id: str, records: Records[Any]) -> Block:

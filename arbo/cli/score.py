@@ -1,0 +1,257 @@
+"""The verbs that score: `evaluate` reads runs, `score` files of clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, Option
+
+import arbo
+from arbo.cli import console
+from arbo.cli.fields import DOCS, READING, Chosen, Group, Shown
+from arbo.cli.inputs import ReadingConfig, check_output
+from arbo.errors import UsageError, listed
+from arbo.files import write_lines
+from arbo.settings import Number, Settings
+
+if TYPE_CHECKING:
+    from arbo.engine import CoreferenceCounts, Line, Report
+    from arbo.results.coreference_files import PairedCounts
+    from arbo.results.evaluation import Evaluation
+    from arbo.spans.evaluation import FoundScores
+
+_SAVE = "Also write the table to FILE, in the format of its ending: .md, .tex, .csv, .txt or .json; may be repeated."
+Save = Annotated[list[Path] | None, Option("--save", metavar="FILE", help=_SAVE)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringConfig(Settings):
+    """How clusters are scored."""
+
+    remove_singletons: bool = False
+    """Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval with
+    `remove_singletons`."""
+    seed: Number = 0
+    """Random seed of confidence intervals and significance tests."""
+    per_document: bool = False
+    """Let `evaluate` split clusters by document before it scores coreference, and `score` also show the scores of each
+    document: for one system, the F1 of all metrics; for several, the CoNLL F1; with ``--json``, all scores."""
+
+
+SCORING = Group("scoring", __name__, "ScoringConfig")
+
+
+def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the path of each system by its name: the NAME of `NAME=PATH`, or else the name of the file or folder.
+
+    If two files or folders have the same name, their paths are the names. Raise UsageError if two systems get the same
+    name.
+    """
+    pairs = [str(path).partition("=")[::2] if "=" in str(path) and not path.exists() else ("", path) for path in paths]
+    files = [Path(place).name for _, place in pairs]
+    named = [
+        name or (file if file and files.count(file) == 1 else str(place))
+        for (name, place), file in zip(pairs, files, strict=True)
+    ]
+    if twice := next((name for name in named if named.count(name) > 1), None):
+        raise UsageError(f"two systems are named {twice}; leave one out, or rename it as NAME=PATH")
+    return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
+
+
+def _answer(report: Report, scores: Mapping[str, Any], text: object, save: Sequence[Path] | None, **more: str) -> None:
+    """Print the scores of one system, or of several under the key ``systems``, and write the report to files."""
+    from arbo.engine import report as reports
+
+    by_name = {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
+    console.answer({**more, **by_name, "report": report.as_dict()}, text)
+    for file in save or ():
+        write_lines([reports.FORMATS[file.suffix.lower()](report)], file)
+
+
+_GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
+_KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
+_RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
+_TRAIN = "Training documents, to score seen and unseen entities separately too."
+
+
+def evaluate(
+    runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
+    how: Annotated[Chosen, Shown((SCORING, READING), DOCS)],
+    train: Annotated[Path | None, Option(help=_TRAIN)] = None,
+    gold: Annotated[Path | None, Option(help=_GOLD)] = None,
+    kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
+    save: Save = None,
+) -> None:
+    """Score runs against the gold annotations of their documents, or of the documents in --gold.
+
+    For example, `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link
+    --find-mentions`, `arbo evaluate run --gold gold.txt`.
+
+    Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
+    differ significantly from those of the first run.
+    """
+    from arbo.engine import Report, Resampling, report
+    from arbo.results.evaluation import evaluate_together
+
+    if gold and train:
+        raise UsageError("--train and --gold exclude each other; leave one out")
+    reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
+    unused = {"--format": reading.docs_format, "--types": reading.types, "--kb": kb}
+    if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
+        raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
+    names = _name_systems(runs)
+    for file in save or ():
+        check_output(file, "report", report.FORMATS, *names.values(), train, gold)
+    results = {name: arbo.Result.load(run) for name, run in names.items()}
+    for name, result in results.items():
+        for warning in result.warnings:
+            console.warn(f"{name}: {warning}" if len(results) > 1 else warning)
+    documents = next((reading.documents([path]) for path in (train, gold) if path), None)
+    evaluations: Mapping[str, Evaluation | FoundScores]
+    if gold and documents:
+        evaluations = _found_scores(results, names, documents, kb)
+    else:
+        parts = {"per_document": scoring.per_document, "singletons": not scoring.remove_singletons}
+        evaluations = evaluate_together(results, train=documents, **parts)
+    table = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
+    text = next((one for one in evaluations.values() if not one.lines), table)
+    _answer(table, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
+
+
+def _found_scores(
+    results: Mapping[str, arbo.Result], folders: Mapping[str, Path], gold: arbo.Corpus, kb: Path | None
+) -> dict[str, FoundScores]:
+    from arbo.pipeline.saved_run import SavedRun
+    from arbo.spans.evaluation import run_scores
+
+    name, result = next(iter(results.items()))
+    base = SavedRun(folders[name], result).knowledge_base(kb, tell=console.say)
+    if base is None:
+        raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
+    return {name: run_scores(result, gold, base) for name, result in results.items()}
+
+
+ClusterFormat = Literal["conll", "jsonl"]
+_RESPONSES = "Response files, one for each system, also as NAME=PATH; each is compared with the first."
+_FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
+
+
+def score(
+    key: Annotated[Path, Argument(metavar="KEY", help="File with the true clusters.")],
+    responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
+    how: Annotated[Chosen, Shown((SCORING,))],
+    format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
+    save: Save = None,
+) -> None:
+    """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
+
+    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`. `--set
+    per_document=true` also shows the scores of each document.
+
+    The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. With several
+    systems, stars mark scores that differ significantly from those of the first.
+
+    A file is in the layout of CoNLL-2011/2012, or has a cluster on each line: `{"document": "d1", "mentions": ["m1",
+    "m2"]}`. A mention is a string, an integer, or a span such as `[0, 4]`, from the first word to the fifth. `arbo
+    export RUN --to clusters` writes the clusters of a run, and with `--ids gold` the key.
+
+    The documents of KEY are scored. One that is missing from the response counts as an empty response; others are
+    ignored, as is all but the first of repeated mentions. Notes on stderr report such cases.
+    """
+    from arbo.engine import Report, Resampling, report
+    from arbo.results.coreference_files import ClusterFile, paired_counts, read_clusters
+
+    def read(path: Path) -> ClusterFile:
+        clustered = read_clusters(path, format_, singletons=not scoring.remove_singletons)
+        console.say_notes(clustered.notes, f"{path.name}: ")
+        if not any(clustered.documents.values()):
+            console.warn(f"{path.name}: no mentions")
+        return clustered
+
+    systems = _name_systems(responses)
+    for file in save or ():
+        check_output(file, "report", report.FORMATS, key, *systems.values())
+    scoring = how.of(SCORING, ScoringConfig())
+    pairs: dict[str, PairedCounts] = {}
+    true = read(key)
+    for name, path in systems.items():
+        pairs[name] = paired_counts(true.documents, read(path).documents)
+        _say_unpaired(name, pairs[name])
+    n, (first, *others) = len(true.documents), systems
+    if n == 1:
+        console.say(f"{key.name}: one document; intervals and significance tests need two or more")
+    title = f"{'F1' if others else first} against {key.name}, {_counted(n)}"
+    by_name = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
+    table = Report.of(by_name, title=title, how=Resampling(seed=scoring.seed))
+    scores: dict[str, dict[str, Any]] = {
+        name: {
+            "response": str(systems[name]),
+            **_scores(pair.total),
+            "missing_documents": list(pair.missing),
+            "ignored_documents": list(pair.ignored),
+        }
+        for name, pair in pairs.items()
+    }
+    for name in scores if scoring.per_document else ():
+        scores[name]["documents"] = {document: _scores(of) for document, of in pairs[name].documents.items()}
+    _answer(table, scores, table, save, key=str(key))
+    if scoring.per_document and not console.as_json:
+        _print_by_document(pairs)
+
+
+def _say_unpaired(name: str, pair: PairedCounts) -> None:
+    """Print the documents that only one file has, and warn if the files seem to have different documents."""
+    n_missing, n_documents = len(pair.missing), len(pair.documents)
+    if pair.missing:
+        console.say(
+            f"{name}: lacks {n_missing:,} of the {_counted(n_documents)} of the key, which count as empty responses: "
+            f"{listed((f'{one!r:.60}' for one in pair.missing), 3)}"
+        )
+    if pair.ignored:
+        ignored = listed((f"{one!r:.60}" for one in pair.ignored), 3)
+        console.say(f"{name}: {_counted(len(pair.ignored))} ignored, not in the key: {ignored}")
+    right, in_key, _, in_response = pair.total["mentions"]
+    if not right and in_key and in_response:
+        console.warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
+    elif n_missing == n_documents:
+        console.warn(f"{name}: all documents of the key are missing; check that the names of the documents agree")
+
+
+def _counted(n: int) -> str:
+    return f"{n:,} document{'s' * (n != 1)}"
+
+
+def _scores(counts: CoreferenceCounts) -> dict[str, Any]:
+    from arbo.engine import recall_precision_f1, scores_from_counts
+
+    return {"mentions": recall_precision_f1(counts["mentions"]), "coreference": scores_from_counts(counts)}
+
+
+def _lines(documents: Collection[CoreferenceCounts]) -> list[Line]:
+    from arbo.engine import Line, coreference_lines
+
+    counts = [document["mentions"] for document in documents]
+    right, in_key, _, in_response = map(sum, zip(*counts, strict=True))
+    over = f"{right:,} right, {in_key:,} in the key, {in_response:,} in the response"
+    return [Line.of_counts("mentions", counts, over=over), *coreference_lines([*documents])]
+
+
+def _print_by_document(pairs: Mapping[str, PairedCounts]) -> None:
+    """Print a row for each document of the key: all scores of one system, or the CoNLL F1 of several."""
+    from arbo.engine import text_of
+
+    several, (first, *_) = len(pairs) > 1, pairs.values()
+    columns, rows = dict[str, None](), []
+    for document in first.documents:
+        scores = {
+            name if several else line.name: text_of(line.score)
+            for name, pair in pairs.items()
+            for line in _lines([pair.documents[document]])
+        }  # of several systems, the last line is CoNLL
+        columns |= dict.fromkeys(scores)
+        rows.append((document, *scores.values()))
+    console.print_title(f"{'CoNLL F1' if several else 'Scores'} by document")
+    console.print_table(("", *columns), rows)
