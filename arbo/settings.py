@@ -45,8 +45,6 @@ class Settings:
     ``| None``. A subclass checks fields of other types itself.
     """
 
-    called: ClassVar[str] = "the configuration"
-    """Name of the settings in errors."""
     format: ClassVar[str] = ""
     """Name of the kind of model in manifests, for the settings of a model."""
 
@@ -63,11 +61,6 @@ class Settings:
         hints = get_type_hints(type(self), include_extras=True)
         for field in fields(self):
             _check(field.name, getattr(self, field.name), hints[field.name])
-
-    @classmethod
-    def from_json(cls, path: PathLike) -> Self:
-        """Read the settings from a JSON file; see `from_dict`."""
-        return cls.from_dict(read_json(path, cls.called), file=fspath(path))
 
     @classmethod
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:

@@ -1,6 +1,5 @@
 """Settings of trainings, and the presets of papers."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -76,18 +75,14 @@ def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
         (arbo.EncoderConfig, {"mention_threshold": float("inf")}, "mention_threshold must be"),
     ],
 )
-def test_invalid_settings(kind: Any, settings: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_invalid_settings(kind: Any, settings: dict[str, Any], words: str) -> None:
     with pytest.raises((UsageError, TypeError), match=words):
         kind(**settings)
-    (tmp_path / "own.json").write_text(json.dumps(settings))
     with pytest.raises(DataError, match=f"own.json.*({words})"):
-        kind.from_json(tmp_path / "own.json")
+        kind.from_dict(settings, file="own.json")
 
 
-def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"context": 25, "within_line": true, "pooling": "mention", "max_length": 64}')
-    read = arbo.EncoderConfig(context=25, within_line=True, pooling="mention", max_length=64)
-    assert arbo.EncoderConfig.from_json(tmp_path / "a.json") == read
+def test_settings_of_the_paper() -> None:
     config = arbo.EncoderConfig.in_context()
     assert (config.metric, config.entity_view, config.pooling) == ("dot", "whole", "cls")
 

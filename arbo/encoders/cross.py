@@ -39,7 +39,6 @@ class CrossEncoderConfig(Settings):
     """
 
     format: ClassVar[str] = "arbo-cross-encoder"
-    called: ClassVar[str] = "the cross-encoder's configuration"
 
     mention: str = "[CLS] {left} [START] {mention} [END] {right} [SEP]"
     """Template of a mention, with the fields of `EncoderConfig.mention`."""

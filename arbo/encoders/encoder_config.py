@@ -20,7 +20,6 @@ class EncoderConfig(Settings):
     """
 
     format: ClassVar[str] = "arbo-model"
-    called: ClassVar[str] = "the encoder's configuration"
 
     mention: str = "[CLS] {mention} [SEP]"
     """Template of a mention, with the fields left, mention and right."""

@@ -47,7 +47,6 @@ class LabelAttentionConfig(Settings):
     """
 
     format: ClassVar[str] = "arbo-label-attention"
-    called: ClassVar[str] = "the configuration of label attention"
 
     pooling: NamePooling = "mean"
     """Vector of a name: the mean of its token vectors (section 3), or the vector of the first token (section 3.1)."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from arbo.engine import Metric
 from arbo.progress import Announce, on_screen
@@ -36,8 +36,6 @@ class RunOptions(Settings):
 @dataclass(frozen=True, slots=True)
 class LoopConfig(Settings):
     """Settings common to all kinds of training."""
-
-    called: ClassVar[str] = "the training configuration"
 
     epochs: Count = 5
     """Number of passes over the data."""
