@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import arbo
 from arbo.cli import console, options
@@ -144,28 +144,20 @@ def _check_tuned(tuned: Path, before: arbo.LinkerConfig, settings: arbo.LinkerCo
     from arbo.encoders.encoder import same_model
     from arbo.linking.config import tuned_model
 
-    faults = []
-    for part, (name, remedy) in _PARTS.items():
+    def refuse(how: str, remedy: str) -> NoReturn:
+        raise UsageError(f"{tuned} was tuned {how}, so its thresholds would not fit; {remedy}, or tune again")
+
+    names: dict[Any, str] = {"encoder": "an encoder", "reranker": "a reranker", "edges": "an edge model"}
+    for part, name in names.items():
         was, now = tuned_model(tuned, part), models[part].settings if models[part] else {}
-        if not was and now and part != "encoder":
-            faults.append((f"without {name}", f"leave --{part} out"))
-        elif was and not same_model(was, now):
-            other = f"another {name.partition(' ')[2]}, or with other settings or weights of it"
-            faults.append((f"with {other if now else name}", remedy))
-    if tuned_model(tuned, "reranker"):
-        for setting in ("candidates", "skip_margin"):
-            if (value := getattr(settings, setting)) != (value_was := getattr(before, setting)):
-                faults.append((f"with {setting}={value_was}, not {value}", f"leave {setting} out"))
-    for fault, remedy in faults:
-        raise UsageError(f"{tuned} was tuned {fault}, so its thresholds would not fit; {remedy}, or tune again")
-
-
-_PARTS: Mapping[Any, tuple[str, str]] = {
-    "encoder": ("an encoder", "leave --encoder and settings of the encoder out"),
-    "reranker": ("a reranker", "leave --reranker or --config out"),
-    "edges": ("an edge model", "give --edges the model that it was tuned with"),
-}
-"""What an error says of each part of a linker that a file of `arbo tune` names, and how to use the file."""
+        if was and not same_model(was, now):
+            other = f"another {name.partition(' ')[2]}, or with other settings or weights of it" if now else name
+            refuse(f"with {other}", f"give --{part} the model that it was tuned with")
+        if now and not was and part != "encoder":
+            refuse(f"without {name}", f"leave --{part} out")
+    for setting in ("candidates", "skip_margin") if tuned_model(tuned, "reranker") else ():
+        if (value := getattr(settings, setting)) != (value_was := getattr(before, setting)):
+            refuse(f"with {setting}={value_was}, not {value}", f"leave {setting} out")
 
 
 def load_encoder(model: str | None, how: Chosen, tuned: Path | None = None) -> Encoder:
