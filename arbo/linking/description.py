@@ -9,23 +9,22 @@ has more than five effective names: 1 divided by the chance that two random ment
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.corrections.constraints import Constraints
 from arbo.corrections.lines import correction_table
-from arbo.data.arrow import codes_of, numbers
+from arbo.data.arrow import numbers
 from arbo.data.corpus import Inputs
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Ids, MergeTree, Partition
+from arbo.engine import Ids, Partition
 from arbo.linking.config import LinkerConfig
 from arbo.linking.tables import RunEntities, cluster_table, links_of, named_entities, with_gold_entities
 from arbo.results.result import Result
@@ -57,14 +56,13 @@ def describe(
     mentions = with_gold_entities(mentions, gold, annotated, known)
     named = {} if corrections is None else corrections.named(clusters)
     cluster_rows, place = cluster_table(kb, known, retrieval.inputs, clusters, named)
-    cluster_ids = cluster_rows["cluster_id"].chunk(0), place
-    giants = describe_giants(retrieval.inputs, clusters, cluster_ids)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
     counts: dict[str, Any] = {}
     followed = None
     if corrections is not None:
         followed = corrections.corrected, corrections.follows(clusters)
         counts = {"corrections": corrections.counts(followed[1])}
+    cluster_ids = cluster_rows["cluster_id"].chunk(0), place
     links = links_of(known, retrieval, clusters, cluster_ids, config.confidence, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
@@ -80,7 +78,7 @@ def describe(
         "graph": documents.graph,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "kb_source": None if kb is None else kb.source,
-        "giants": giants,
+        "giants": describe_giants(retrieval.inputs, cluster_rows, place),
         "notes": {
             "documents": documents.notes,
             "knowledge_base": {} if kb is None else kb.notes,
@@ -124,61 +122,18 @@ def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
     )
 
 
-def describe_giants(mentions: Inputs, clusters: Partition, cluster_ids: tuple[pa.Array, Ids]) -> list[dict[str, Any]]:
-    """Return the giants of a partition, ready for JSON, the largest first; for ``cluster_ids`` see `links_of`.
+def describe_giants(mentions: Inputs, clusters: pa.Table, home: Ids) -> list[dict[str, Any]]:
+    """Return the giants of the table of clusters, ready for JSON, the largest first; ``home`` has each mention's row.
 
-    A mention threshold just below ``splits_below`` (under average linkage, a NIL threshold) leaves no part a giant.
+    A mention threshold below ``splits_below`` (under average linkage, a NIL threshold) splits the giant.
     """
-    label, n = clusters.labels[clusters.n_entities :], len(clusters.entity)
-    size, (ids, place) = np.bincount(label), cluster_ids
-    large = np.flatnonzero((clusters.entity < 0) & (size > _fewest(n))[label])
-    name = codes_of(name.casefold() for name in mentions.names_at(large).to_pylist())
-    giants = _giants(label[large], name, n)
-    if not giants:
-        return []
-    tree = clusters.tree()
-    cluster = label[tree.source]
-    inside = (cluster == label[tree.target]) & np.isfinite(tree.height)  # without what people joined
-    described = []
-    for members in giants:
-        rows = large[members]
-        merges = np.flatnonzero(inside & (cluster == label[rows[0]]))
-        if not len(merges):  # people decided on the whole cluster
-            continue
-        described.append(
-            {
-                "cluster": ids[int(place[rows[0]])].as_py(),
-                "mentions": len(rows),
-                "share": len(rows) / n,
-                "names": len(np.unique(name[members])),
-                "splits_below": _splits_below(tree, merges, rows, name[members], n),
-            }
-        )
-    return described
-
-
-def _fewest(n_mentions: int) -> float:
-    """Return the number of mentions that a giant exceeds."""
-    return max(_MENTIONS, _SHARE * n_mentions)
-
-
-def _giants(label: npt.NDArray[Any], name: npt.NDArray[np.int64], n_mentions: int) -> list[npt.NDArray[np.int64]]:
-    """Return the indices of the mentions of each giant; the largest giant comes first."""
-    large, count = np.unique(label, return_counts=True)
-    order = np.lexsort((large, -count))
-    order = order[count[order] > _fewest(n_mentions)]
-    rows_of = [np.flatnonzero(label == at) for at in large[order]]
-    return [rows for rows in rows_of if len(rows) ** 2 >= _NAMES * (np.bincount(name[rows]) ** 2).sum()]
-
-
-def _splits_below(
-    tree: MergeTree,
-    merges: npt.NDArray[np.int64],
-    leaves: npt.NDArray[np.int64],
-    name: npt.NDArray[np.int64],
-    n_mentions: int,
-) -> float:
-    """Find a height of the cluster's tree that makes a giant, while the next lower height does not."""
-    height = np.unique(tree.height[merges])[::-1]  # the first makes a giant
-    n = bisect_left(height, True, 1, key=lambda at: not _giants(tree.cut(float(at))[leaves], name, n_mentions))
-    return float(height[n - 1])
+    is_large = clusters["size"].to_numpy() > max(_MENTIONS, _SHARE * len(home))
+    giants = []
+    for row in np.flatnonzero(is_large & pc.is_null(clusters["entity_id"]).to_numpy()).tolist():
+        names = mentions.names_at(np.flatnonzero(home == row)).to_pylist()
+        n, count = len(names), np.array([*Counter(map(str.casefold, names)).values()])
+        cluster, weakest = (clusters[name][row].as_py() for name in ("cluster_id", "weakest_join"))
+        if n**2 >= _NAMES * (count**2).sum() and weakest is not None:  # or people decided on the whole cluster
+            size = {"mentions": n, "share": n / len(home), "names": len(count)}
+            giants.append({"cluster": cluster, **size, "splits_below": weakest})
+    return giants

@@ -162,5 +162,5 @@ def _warning(kind: str, cluster: str, mentions: int, share: float, names: int, s
         "page of the run (arbo explore) shows the bridges that join its largest parts"
     )
     below = math.floor(splits_below * 1000) / 1000
-    tail = f"set the {kind} threshold below {below:.3f} to split it into parts of usual size"
+    tail = f"set the {kind} threshold below {below:.3f} to split it"
     return f"{head}\n{tail if below else f'no {kind} threshold splits it: its mentions have equal vectors'}"
