@@ -152,7 +152,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # files of clusters
         ("score", 2, "KEY"),
         ("score key.conll", 2, "RESPONSE"),
-        ("score key.conll odd.conll odd.conll", 2, "two systems are named odd.conll"),
+        ("score key.conll odd.conll odd.conll", 2, "two systems are the same file or folder"),
         ("score key.conll key.conll --set seed=-1", 2, "seed must be"),
         ("score key.conll odd.conll", 3, "odd.conll, line 2, 'd': chain 2 ends a mention here that has not"),
         ("score key.conll odd.jsonl", 3, "odd.jsonl, line 2: unknown key 'cluster'; known: document"),
@@ -202,7 +202,7 @@ def test_only_files_of_arbo_are_replaced(
         *(f"export run --to {name} --out {name}{end}" for name in formats for end in ("", ".gz")),
         *(f"kb convert {kb} --out entities{end}" for end in ENDINGS),
         " --save report".join(["evaluate run", *FORMATS]),
-        " --save report.of.two".join(["evaluate run other=run", *FORMATS]),
+        " --save report.of.two".join([f"evaluate run {tmp_path / 'run'}", *FORMATS]),
         f"find {folder / 'test.jsonl'} --kb {kb} --out jsonl.jsonl",
         "explore run --out page.html",
     ]

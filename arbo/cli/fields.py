@@ -26,20 +26,8 @@ _SET = (
 )
 _FLAGS = {"treat_as": "as", "docs_format": "format"}
 _KNOWN: Mapping[str, Any] = {"docs_format": DocumentFormat, "kb_format": KnowledgeBaseFormat}
-_METAVARS = {
-    "docs_format": "FORMAT",
-    "types": "TYPE",
-    "treat_as": "list|text",
-    "evidence": "COLUMNS",
-    "k": "N",
-    "text_column": "NAME",
-    "ids": "FILE",
-    "kb_format": "FORMAT",
-    "kb_types": "TYPE",
-    "kb_xrefs": "PREFIX",
-    "workers": "N",
-    "ray": "ADDRESS",
-}
+_METAVARS = {"treat_as": "list|text", "evidence": "COLUMNS", "ids": "FILE", "kb_xrefs": "PREFIX", "ray": "ADDRESS"}
+"""What stands for a value in the help, where this is not the last word of the field's name, or N for a number."""
 
 
 class Group(NamedTuple):
@@ -191,7 +179,8 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
         default = "" if value == "None" else f" [default: {value}]"
         if name in _KNOWN:
             default = f" Known: {', '.join(sorted(get_args(_KNOWN[name])))}."
-        flag, metavar = _FLAGS.get(name, name.replace("_", "-")), _METAVARS.get(name, name.upper())
+        usual = "N" if text.kind in ("Count", "Number") else name.rpartition("_")[2].removesuffix("s").upper()
+        flag, metavar = _FLAGS.get(name, name.replace("_", "-")), _METAVARS.get(name, usual)
         option = Option(f"--{flag}", metavar=metavar, help=f"{text.summary}{default}", rich_help_panel=panel)
         yield _parameter(name, list[str] | None if text.kind.startswith("list[") else str | None, None, option)
     set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)

@@ -45,20 +45,11 @@ SCORING = Group("scoring", __name__, "ScoringConfig")
 
 
 def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the path of each system by its name: the NAME of `NAME=PATH`, or else the name of the file or folder.
-
-    If two files or folders have the same name, their paths are the names. Raise UsageError if two systems get the same
-    name.
-    """
-    pairs = [str(path).partition("=")[::2] if "=" in str(path) and not path.exists() else ("", path) for path in paths]
-    files = [Path(place).name for _, place in pairs]
-    named = [
-        name or (file if file and files.count(file) == 1 else str(place))
-        for (name, place), file in zip(pairs, files, strict=True)
-    ]
-    if twice := next((name for name in named if named.count(name) > 1), None):
-        raise UsageError(f"two systems are named {twice}; leave one out, or rename it as NAME=PATH")
-    return {name: Path(place) for name, (_, place) in zip(named, pairs, strict=True)}
+    """Return each path by the name of its file or folder or, if another has this name too, by itself."""
+    if len({*paths}) < len(paths):
+        raise UsageError("two systems are the same file or folder; leave one out")
+    names = [path.name for path in paths]
+    return {path.name if names.count(path.name) == 1 and path.name else str(path): path for path in paths}
 
 
 def _answer(report: Report, scores: Mapping[str, Any], text: object, save: Sequence[Path] | None, **more: str) -> None:
@@ -73,7 +64,7 @@ def _answer(report: Report, scores: Mapping[str, Any], text: object, save: Seque
 
 _GOLD = "Annotated documents against which to score the spans and links of found mentions; clusters are not scored."
 _KB = "The knowledge base of the runs, for --gold. [default: the file that the first run names]"
-_RUNS = "Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the first."
+_RUNS = "Run folders, written by `arbo link` or `arbo discover`; each is compared with the first."
 _TRAIN = "Training documents, to score seen and unseen entities separately too."
 
 
@@ -135,7 +126,7 @@ def _found_scores(
 
 
 ClusterFormat = Literal["conll", "jsonl"]
-_RESPONSES = "Response files, one for each system, also as NAME=PATH; each is compared with the first."
+_RESPONSES = "Response files, one for each system; each is compared with the first."
 _FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
 
 

@@ -34,7 +34,6 @@ TRAINING, ALIGNMENT, RERANKING, OSLAT = (
     Group("training", "arbo.training.config", name)
     for name in ("TrainingConfig", "SelfAlignmentConfig", "RerankingConfig", "OslatTraining")
 )
-LOG = Group("log", "arbo.training.config", "RunOptions", "checkpoint_every")
 CROSS_ENCODER = Group("reranker", "arbo.encoders.cross", "CrossEncoderConfig")
 LABEL_ATTENTION = Group("model", "arbo.spans.model", "LabelAttentionConfig")
 
@@ -45,16 +44,6 @@ class Training:
 
     out: options.ModelOut
     encoder: options.Start
-
-    def options(self, how: Chosen) -> arbo.RunOptions:
-        """Return the options of a run that shows its progress, and the scores of the model after each epoch."""
-
-        def print_scores(figures: dict[str, Any]) -> None:
-            if text := ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name not in _OF_STEPS):
-                place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}: loss {figures['loss']:.3f}"
-                console.say(f"{place}; on the development documents {text}")
-
-        return how.of(LOG, arbo.RunOptions(announce=bars, on_log=print_scores))
 
     def data(
         self, docs: list[Path], kb: Path | None, dev: Path | None, how: Chosen
@@ -71,13 +60,24 @@ class Training:
             console.say(f"{known:,} of {annotated:,} {trained}")
             if problem := gold.missing(documents, base):
                 console.warn(problem)
-        return documents, base, {"out": self.out, "dev": held_out, "options": self.options(how)}
+        return documents, base, {"out": self.out, "dev": held_out, "options": _run_options()}
 
     def report(self, settings: Mapping[str, Any], training: Settings, text: str) -> None:
         """Print where the model was written, and what to do next."""
         value = {"model": str(self.out), "settings": settings, "training": training.as_dict()}
         written = f"written to {self.out}; log of all steps: {self.out}.log.jsonl\n{text}"
         console.answer(value, written)
+
+
+def _run_options() -> arbo.RunOptions:
+    """Return the options of a run that shows its progress, and the scores of the model after each epoch."""
+
+    def print_scores(figures: dict[str, Any]) -> None:
+        if text := ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if name not in _OF_STEPS):
+            place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}: loss {figures['loss']:.3f}"
+            console.say(f"{place}; on the development documents {text}")
+
+    return arbo.RunOptions(announce=bars, on_log=print_scores)
 
 
 def _read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
@@ -96,20 +96,15 @@ def _preset(text: str) -> Any:
 
 
 _ENCODER_PRESET = "arboel; pel, with proxies; amh-dual or amh-mean, with adaptive mixup. [default: none]"
-_TOWERS = (
-    "One transformer for mentions and one for entities (needs --kb), or one for both. Two in --encoder stay. [default: "
-    "two with --preset and --kb, else as in --encoder]"
-)
 
 
 def encoder(
     docs: options.Documents,
     training: Training,
-    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS, LOG), DOCS | KB)],
+    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS), DOCS | KB)],
     kb: options.OptionalKb = None,
     dev: options.Dev = None,
     preset: Annotated[PresetName | None, _preset(_ENCODER_PRESET)] = None,
-    two_towers: Annotated[bool | None, options.option("--two-towers/--one-tower", help=_TOWERS)] = None,
 ) -> None:
     """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
 
@@ -118,8 +113,9 @@ def encoder(
     `arbo train encoder train.txt --dev dev.txt --kb doid.obo --encoder all-MiniLM-L6-v2 --out model`, then `arbo link
     test.txt --kb doid.obo --encoder model --out run`.
 
-    Without a preset, a transformer that arbo did not train reads only names, of mentions and entities alike. --dev
-    selects the best model and its default thresholds.
+    Without a preset, a transformer that arbo did not train reads only names, of mentions and entities alike. With a
+    preset and --kb, mentions and entities get a transformer each. --dev selects the best model and its default
+    thresholds.
     """
     from arbo.encoders.encoder import NO_LIMIT
     from arbo.pipeline.saved_run import changed_encoder
@@ -134,7 +130,7 @@ def encoder(
     settings = how.of(TRAINING, defaults)
     start = arbo.DualEncoder.from_pretrained(training.encoder, base and base.encoder)
     start = changed_encoder(start, how.changes(ENCODER)).with_markers()
-    if (preset is not None and kb is not None) if two_towers is None else two_towers:
+    if preset is not None and kb is not None:
         start = start.with_two_towers()
     documents, base, more = training.data(docs, kb, dev, how)
     expand = expands_abbreviations(how)
@@ -153,7 +149,7 @@ def encoder(
 def names(
     kb: options.Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((ALIGNMENT, ENCODER, READING, LOG), KB)],
+    how: Annotated[Chosen, Shown((ALIGNMENT, ENCODER, READING), KB)],
 ) -> None:
     """Train an encoder to map all names of an entity to similar vectors.
 
@@ -167,9 +163,7 @@ def names(
     start = arbo.DualEncoder.from_pretrained(training.encoder, arbo.EncoderConfig(pooling="cls"))
     start, entities = changed_encoder(start, how.changes(ENCODER)), how.of(READING, ReadingConfig()).knowledge_base(kb)
     console.say(f"aligning the names of {len(entities):,} entities")
-    trained = arbo.train_self_alignment(
-        start, entities, out=training.out, config=settings, options=training.options(how)
-    )
+    trained = arbo.train_self_alignment(start, entities, out=training.out, config=settings, options=_run_options())
     words = f"DOCS --encoder {training.out} ..."
     training.report(trained.settings, settings, f"next: arbo train finder {words}, or arbo link {words}")
 
@@ -215,7 +209,7 @@ def finder(
     docs: options.Documents,
     kb: options.Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS, LOG), DOCS | KB)],
+    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS), DOCS | KB)],
     dev: options.Dev = None,
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo find --finder`.
@@ -256,7 +250,7 @@ def reranker(
     docs: options.Documents,
     kb: options.Kb,
     training: Training,
-    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB, LOG), DOCS | KB)],
+    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB), DOCS | KB)],
     dev: options.Dev = None,
     candidates_of: Annotated[str, options.option(metavar="MODEL", help=_CANDIDATES_OF)] = "ngram",
     preset: Annotated[RerankingPresetName, _preset(_RERANKER_PRESET)] = "arboel",
