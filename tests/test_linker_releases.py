@@ -30,11 +30,12 @@ def test_what_a_release_changed_is_told() -> None:
     changes = arbo.diff(before, after)
     assert changes.knowledge_base == {"new": 2, "gone": 2, "changed": 1, "replaced": 1}
     assert str(changes).startswith("knowledge base: 2 new, 2 gone, 1 changed, 1 replaced\n")
-    causes = {row.mention: (row.entity_before, row.entity_after, row.cause) for row in changes.mentions}
+    names = ["mention", "entity_before", "entity_after", "cause"]
+    causes = {id_: (*row,) for id_, *row in zip(*changes.mentions.select(names).to_pydict().values(), strict=True)}
     assert causes["a-0"] == ("D1", "D5", "D5 replaces D1")
     assert causes["a-1"] == ("D2", None, "D2 has changed")
     assert causes["a-2"] == (None, "D4", "D4 is new")
-    assert {row.cluster: row.cause for row in changes.clusters}["D4"] == "D4 is new"
+    assert {row["cluster"]: row["cause"] for row in changes.clusters.to_pylist()}["D4"] == "D4 is new"
     again = linker(one).add(after, other_kb=True)
     equal(again, before)
     assert "fitted" not in again.manifest["knowledge_base"]
@@ -102,9 +103,8 @@ def test_an_obsolete_id_of_several_entities_is_not_followed() -> None:
     lines = [{"mention": "b-0", "entity": "D1"}]
     before = linker(one).link([document("a", "marsh fever"), document("b", "x")], lines)
     after = linker(two).add(before, other_kb=True)
-    assert {row.mention: row.cause for row in arbo.diff(before, after).mentions} == dict.fromkeys(
-        ("a-0", "b-0"), "D1 is gone"
-    )
+    changes = arbo.diff(before, after).mentions.select(["mention", "cause"]).to_pydict()
+    assert changes == {"mention": ["a-0", "b-0"], "cause": ["D1 is gone"] * 2}
     assert [(row["status"], row["reason"]) for row in after.corrections] == [
         ("waiting", "several entities have the id 'D1': D8, D9; name one")
     ]

@@ -1,7 +1,6 @@
 """What differs between two runs."""
 
 import json
-from collections import Counter
 
 import pytest
 from builders import document, drawn_documents, linker
@@ -18,40 +17,46 @@ KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "ke
 
 
 def clusters(changes: Diff) -> dict[str, str]:
-    return {row.cluster: row.change for row in changes.clusters}
+    return dict(zip(*(changes.clusters[name].to_pylist() for name in ("cluster", "change")), strict=True))
+
+
+def mentions(changes: Diff, *names: str) -> list[tuple[str | None, ...]]:
+    return [*zip(*(changes.mentions[name].to_pylist() for name in names), strict=True)]
 
 
 def test_a_run_does_not_differ_from_itself(result: arbo.Result) -> None:
-    assert diff(result, result) == Diff((), ())
+    changes = diff(result, result)
+    assert changes.counts() == {"clusters": {}, "mentions": {}}
+    assert changes.as_dict() == {"clusters": [], "mentions": []}
 
 
 def test_new_documents_make_clusters_grow_and_bring_new_ones() -> None:
     before, after = [document("a", "marsh fever", "zzz")], [document("b", "marsh fever", "kelp blight", "yyy")]
     changes = diff(linker(KB).link(before), linker(KB).link(before + after))
     assert clusters(changes) == {"E1": "grown", "E2": "new", "new-b-2": "new"}
-    assert [(row.mention, row.change, row.entity_after) for row in changes.mentions] == [
+    assert mentions(changes, "mention", "change", "entity_after") == [
         ("b-0", "new", "E1"),
         ("b-1", "new", "E2"),
         ("b-2", "new", None),
     ]
-    assert changes.mentions[0].parent is not None
+    assert changes.mentions["parent"][0].is_valid
     gone = diff(linker(KB).link(before + after), linker(KB).link(before))
     assert clusters(gone) == {"E1": "shrunk", "E2": "gone", "new-b-2": "gone"}
-    assert Counter(row.change for row in gone.mentions) == {"gone": 3}
+    assert gone.counts()["mentions"] == {"gone": 3}
 
 
 def test_an_entity_that_comes_or_goes_links_and_unlinks() -> None:
     documents = [document("a", "marsh fever", "kelp blight"), document("b", "kelp blight")]
     without, with_it = linker(arbo.KnowledgeBase([KB["E1"]])).link(documents), linker(KB).link(documents)
     linked, unlinked = diff(without, with_it), diff(with_it, without)
-    (row,) = linked.clusters
-    assert (row.cluster, row.change, row.before, row.after, row.of, row.into) == ("E2", "linked", 2, 2, (), ())
-    assert [(m.mention, m.change, m.cluster_before) for m in linked.mentions] == [
+    (row,) = linked.clusters.drop_columns(["name", "cause"]).to_pylist()
+    assert row == {"cluster": "E2", "change": "linked", "before": 2, "after": 2, "of": [], "into": []}
+    assert mentions(linked, "mention", "change", "cluster_before") == [
         ("a-1", "linked", "new-a-1"),
         ("b-0", "linked", "new-a-1"),
     ]
     assert clusters(unlinked) == {"new-a-1": "unlinked"}
-    assert {m.change for m in unlinked.mentions} == {"unlinked"}
+    assert unlinked.counts()["mentions"] == {"unlinked": 2}
 
 
 def test_settings_that_differ_are_told() -> None:
@@ -82,16 +87,16 @@ def test_clusters_are_split_and_merged() -> None:
     assert len(loose.clusters) == 1
     merged, split = diff(tight, loose), diff(loose, tight)
     assert clusters(merged) == {"new-a-0": "grown", "new-b-0": "merged"}
-    assert [row.into for row in merged.clusters if row.change == "merged"] == [("new-a-0",)]
+    assert [row["into"] for row in merged.clusters.to_pylist() if row["change"] == "merged"] == [["new-a-0"]]
     assert clusters(split) == {"new-a-0": "split", "new-b-0": "split"}
-    assert [(m.mention, m.change) for m in split.mentions] == [("b-0", "regrouped")]
+    assert mentions(split, "mention", "change") == [("b-0", "regrouped")]
 
 
 def test_without_its_first_mention_a_discovered_entity_is_renamed() -> None:
     documents = [document("a", "zzz"), document("b", "zzz"), document("c", "zzz")]
     changes = diff(arbo.Linker().discover(documents), arbo.Linker().discover(documents[1:]))
     assert clusters(changes) == {"new-b-0": "renamed"}
-    assert [(m.mention, m.change) for m in changes.mentions] == [
+    assert mentions(changes, "mention", "change") == [
         ("b-0", "regrouped"),
         ("c-0", "regrouped"),
         ("a-0", "gone"),
@@ -107,11 +112,11 @@ def test_every_change_is_told_once(first: list[int], second: list[int]) -> None:
     answers = [{link.mention.id: (link.entity, link.cluster) for link in run.links} for run in (a, b)]
     expected = {id_ for id_ in answers[0].keys() | answers[1].keys() if answers[0].get(id_) != answers[1].get(id_)}
     changes = diff(a, b)
-    assert sorted(row.mention for row in changes.mentions) == sorted(expected)
-    assert len({row.cluster for row in changes.clusters}) == len(changes.clusters)
+    assert sorted(changes.mentions["mention"].to_pylist()) == sorted(expected)
+    assert len(clusters(changes)) == len(changes.clusters)
     members = [{c.id: frozenset(m.id for m in c.mentions) for c in run.clusters} for run in (a, b)]
     differing = {id_ for id_ in members[1] if members[0].get(id_) != members[1][id_]}
-    assert {row.cluster for row in changes.clusters if row.after} == differing
+    assert {row["cluster"] for row in changes.clusters.to_pylist() if row["after"]} == differing
 
 
 def test_the_command_line(run: Run, tmp_path: object, sample: Sample, capsys: pytest.CaptureFixture[str]) -> None:

@@ -190,15 +190,12 @@ def _shorter(row: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
 
 def print_changes(changes: Diff, limit: int) -> None:
     """Print the first changes of clusters, those that matter most first, and of mentions as tables."""
-    if changes.clusters and limit:
+    if len(changes.clusters) and limit:
         print_title("Clusters")
-        columns = ("change", "cluster", "name", "before", "after", "from", "into", "cause")
-        rows = []
-        for row in changes.ranked[:limit]:
-            sizes, others = (f"{row.before:,}", f"{row.after:,}"), (", ".join(row.of), ", ".join(row.into))
-            rows.append((row.change, row.cluster, row.name, *sizes, *others, row.cause or ""))
-        print_table(columns, rows, total=len(changes.clusters))
-    if changes.mentions and limit:
+        view = changes.ranked.slice(0, limit)
+        names = ["from" if name == "of" else name for name in view.column_names]
+        print_view(view.rename_columns(names), as_table=True, total=len(changes.clusters))
+    if len(changes.mentions) and limit:
         print_title("Mentions")
         view = changes.mention_view(limit).drop_columns("document")
         print_view(view, as_table=True, total=len(changes.mentions))

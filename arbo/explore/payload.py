@@ -1,7 +1,6 @@
 """The content of a page: the tables of a run and its partitions as columns, and its texts apart from them."""
 
 import json
-from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -122,7 +121,7 @@ class Payload:
         if self._before is None:
             return {"rows": [], "counts": {}, "since": None}
         changes = diff(self._before, self.run)
-        return {"rows": [asdict(row) for row in changes.ranked], "counts": changes.counts(), "since": self._since}
+        return {"rows": changes.ranked.to_pylist(), "counts": changes.counts(), "since": self._since}
 
 
 class Columns:

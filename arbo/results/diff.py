@@ -2,91 +2,58 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers
+from arbo.data.arrow import numbers, strings
 from arbo.data.releases import Exchange, Keys
 from arbo.files import PathLike
 from arbo.results.export import sentences_of
 from arbo.results.run import Ints, Run, rows_in
 
-ClusterChangeKind = Literal[
-    "new", "gone", "grown", "shrunk", "merged", "split", "moved", "linked", "unlinked", "renamed"
-]
-MentionChangeKind = Literal["new", "gone", "linked", "unlinked", "moved", "regrouped"]
 _FIRST = ("moved", "split", "merged", "linked", "unlinked", "gone", "renamed", "grown", "shrunk", "new")
 """The kinds of changes of clusters, those that matter most first."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterChange:
-    """The change of one cluster.
-
-    ``new``: all its mentions are new. ``gone``: none of its mentions is left. ``grown`` or ``shrunk``: it gained or
-    lost mentions. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
-    ``split``: its mentions are now in several clusters, or it is a part of such a cluster. ``moved``: mentions moved
-    between it and clusters that both runs have, or its entity changed. ``linked``: a discovered entity became an entity
-    of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another id.
-    """
-
-    cluster: str
-    """Id in the later run, or in the earlier run for a cluster that only this run has."""
-    change: ClusterChangeKind
-    name: str
-    before: int
-    """Number of mentions in the earlier run."""
-    after: int
-    """Number of mentions in the later run."""
-    of: tuple[str, ...]
-    """Other clusters of the earlier run that had some of its mentions."""
-    into: tuple[str, ...]
-    """Other clusters of the later run that have some of its mentions."""
-    cause: str | None = None
-    """The change of its entity in the knowledge base, such as ``D1 is gone``; None if the entity has not changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class MentionChange:
-    """The change of one mention.
-
-    ``linked``: from NIL to an entity. ``unlinked``: from an entity to NIL. ``moved``: from one entity to another.
-    ``regrouped``: same entity or still NIL, but in a cluster with another id. ``new``: only in the later run.
-    ``gone``: only in the earlier run. Entities are None for NIL, and all values of a run without the mention are None.
-    """
-
-    mention: str
-    document: str
-    text: str
-    change: MentionChangeKind
-    entity_before: str | None
-    entity_after: str | None
-    cluster_before: str | None
-    cluster_after: str | None
-    parent: str | None
-    """The entity or mention whose edge links the mention in the later run; None for NIL."""
-    weight: float | None
-    """Dissimilarity of that edge; None for NIL."""
-    gold: tuple[str, ...] | None
-    """The gold ids; None if the mention is not annotated."""
-    sentence: str | None
-    """The sentence of the mention; None if the run was saved without texts."""
-    cause: str | None = None
-    """The change of its entity before or after in the knowledge base, such as ``D5 replaces D1``; None without one."""
+_IDS = pa.list_(pa.string())
+_CLUSTERS = pa.schema(
+    {name: pa.string() for name in ("cluster", "change", "name")}
+    | {"before": pa.int64(), "after": pa.int64(), "of": _IDS, "into": _IDS, "cause": pa.string()}
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Diff:
-    """The changes from one run to another; unchanged clusters and mentions are left out."""
+    """The changes from one run to another, as tables; unchanged clusters and mentions are left out.
 
-    clusters: tuple[ClusterChange, ...]
-    """In the order of the later run; clusters that are only in the earlier run come last."""
-    mentions: tuple[MentionChange, ...]
-    """In the order of the later run; mentions that are only in the earlier run come last."""
+    The ``change`` of a cluster is ``new``: all its mentions are new; ``gone``: none of its mentions is left; ``grown``
+    or ``shrunk``: it gained or lost mentions; ``merged``: all its remaining mentions are in another cluster, or it
+    joins several earlier clusters; ``split``: its mentions are now in several clusters, or it is a part of such a
+    cluster; ``moved``: mentions moved between it and clusters that both runs have, or its entity changed; ``linked``: a
+    discovered entity became an entity of the knowledge base; ``unlinked``: the reverse; ``renamed``: a discovered
+    entity has another id.
+
+    That of a mention is ``linked``: from NIL to an entity; ``unlinked``: from an entity to NIL; ``moved``: from one
+    entity to another; ``regrouped``: same entity or still NIL, but in a cluster with another id; ``new``: only in the
+    later run; ``gone``: only in the earlier run.
+    """
+
+    clusters: pa.Table
+    """In the order of the later run; clusters that are only in the earlier run come last, with their id in this run.
+
+    Columns: ``cluster, change, name``; ``before`` and ``after``, the numbers of mentions; ``of`` and ``into``, the
+    other clusters of the earlier and of the later run that have some of its mentions; and ``cause``, the change of its
+    entity in the knowledge base, such as ``D1 is gone``, null if it has not changed."""
+    mentions: pa.Table
+    """In the order of the later run; mentions that are only in the earlier run come last.
+
+    Columns: ``mention, document, text, change``; ``entity_before, entity_after`` (null for NIL), ``cluster_before,
+    cluster_after``; in the later run, ``parent``, the entity or mention whose edge links it, and ``weight``, the
+    dissimilarity of this edge (null for NIL); ``gold``, its gold ids, ``sentence`` (null without texts), and ``cause``
+    as of clusters, of its entity before or after. All values of a run without the mention are null."""
     knowledge_base: Mapping[str, int] = field(default_factory=dict)
     """The numbers of entities that are ``new``, ``gone`` or ``changed`` in the knowledge base of the later run, and of
     those in the earlier run that are ``replaced``, which are also gone."""
@@ -95,30 +62,30 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the rows and, if there are any, the changes of knowledge base and settings; ready for JSON."""
-        rows = {"clusters": [*map(asdict, self.clusters)], "mentions": [*map(asdict, self.mentions)]}
+        rows = {"clusters": self.clusters.to_pylist(), "mentions": self.mentions.to_pylist()}
         more = {"knowledge_base": dict(self.knowledge_base), "settings": dict(self.settings)}
         return rows | {what: changes for what, changes in more.items() if changes}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
         """Make a table of the first ``limit`` changed mentions (default: all): entity or NIL cluster, in both runs."""
-        rows, cause = self.mentions[:limit], ("cause",) if self.knowledge_base else ()
-        columns = {name: [getattr(row, name) for row in rows] for name in ("change", "mention", "document", "text")}
-        columns["before"] = [row.entity_before or row.cluster_before for row in rows]
-        columns["after"] = [row.entity_after or row.cluster_after for row in rows]
-        columns |= {name: [getattr(row, name) for row in rows] for name in ("gold", *cause, "sentence")}
-        return pa.table(columns)
+        rows, cause = self.mentions.slice(0, limit), ("cause",) if self.knowledge_base else ()
+        columns = {name: rows[name] for name in ("change", "mention", "document", "text")}
+        columns |= {run: pc.coalesce(rows[f"entity_{run}"], rows[f"cluster_{run}"]) for run in ("before", "after")}
+        return pa.table(columns | {name: rows[name] for name in ("gold", *cause, "sentence")})
 
     @property
-    def ranked(self) -> list[ClusterChange]:
+    def ranked(self) -> pa.Table:
         """The changes of clusters, the kinds that matter most first, and within a kind the largest clusters."""
-        return sorted(self.clusters, key=lambda row: (_FIRST.index(row.change), -max(row.before, row.after)))
+        kind = [_FIRST.index(one) for one in self.clusters["change"].to_pylist()]
+        size = np.maximum(*(self.clusters[run].to_numpy() for run in ("before", "after")))
+        return self.clusters.take(np.lexsort((-size, kind)))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the numbers of changes under ``clusters``, ``mentions`` and, if there are any, ``knowledge_base``."""
         return {
             **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {}),
-            "clusters": dict(Counter(row.change for row in self.clusters)),
-            "mentions": dict(Counter(row.change for row in self.mentions)),
+            "clusters": dict(Counter(self.clusters["change"].to_pylist())),
+            "mentions": dict(Counter(self.mentions["change"].to_pylist())),
         }
 
     def __str__(self) -> str:
@@ -143,18 +110,18 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     >>> documents, kb = arbo.load_sample()
     >>> before, after = (arbo.Linker(kb).link(part) for part in (documents[:40], documents))
     >>> changes = diff(before, after)
-    >>> {row.change for row in changes.mentions} <= {"new", "linked", "unlinked", "moved", "regrouped"}
+    >>> {*changes.mentions["change"].to_pylist()} <= {"new", "linked", "unlinked", "moved", "regrouped"}
     True
-    >>> diff(after, after).clusters
-    ()
+    >>> len(diff(after, after).clusters)
+    0
     """
     a, b = (run if isinstance(run, Run) else Run.load(run) for run in (a, b))
     row_in_a, exchange = rows_in(a, b), _exchange_of(a, b)
     was, now, pairs = _changed(a, b, row_in_a)
     causes = exchange.causes(row["cluster_id"] for row in was + now) if exchange else {}
     return Diff(
-        tuple(_cluster_changes(was, now, pairs, causes)),
-        tuple(_mention_changes(a, b, row_in_a, causes)),
+        pa.Table.from_pylist([*_cluster_changes(was, now, pairs, causes)], _CLUSTERS),
+        _mention_changes(a, b, row_in_a, causes),
         exchange.counts if exchange else {},
         _settings(a.manifest, b.manifest),
     )
@@ -217,7 +184,7 @@ def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints
 
 def _cluster_changes(
     before: _Clusters, after: _Clusters, pairs: Ints, causes: Mapping[str, str]
-) -> Iterator[ClusterChange]:
+) -> Iterator[dict[str, Any]]:
     sources: defaultdict[int, list[int]] = defaultdict(list)
     targets: defaultdict[int, list[int]] = defaultdict(list)
     for old, new, _ in pairs.T.tolist():
@@ -232,7 +199,7 @@ def _cluster_changes(
         into = [] if old is None else [target for target in targets[old] if target != new]
         was = None if old is None else before[old]
         size = 0 if was is None else was["size"]
-        kind: ClusterChangeKind | None
+        kind: str | None
         if was is None:
             kind = "new" if not of else "split" if len(of) == 1 else "merged"
         elif was["entity_id"] != now["entity_id"]:
@@ -248,17 +215,22 @@ def _cluster_changes(
         else:
             kind = "shrunk" if n_shared[new] < size else None
         if kind is not None:
-            id_, others = now["cluster_id"], (_ids(before, of), _ids(after, into))
-            yield ClusterChange(id_, kind, now["name"], size, now["size"], *others, causes.get(id_))
+            others = {"of": _ids(before, of), "into": _ids(after, into)}
+            yield {"before": size, "after": now["size"], **_named(now, kind, causes), **others}
     for old, was in enumerate(before):
         if old not in heir:
-            n, id_, heirs = len(targets[old]), was["cluster_id"], _ids(after, targets[old])
-            end: ClusterChangeKind = "gone" if n == 0 else "merged" if n == 1 else "split"
-            yield ClusterChange(id_, end, was["name"], was["size"], 0, (), heirs, causes.get(id_))
+            n, others = len(targets[old]), {"of": [], "into": _ids(after, targets[old])}
+            end = "gone" if n == 0 else "merged" if n == 1 else "split"
+            yield {"before": was["size"], "after": 0, **_named(was, end, causes), **others}
 
 
-def _ids(clusters: _Clusters, places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(clusters[place]["cluster_id"] for place in places)
+def _ids(clusters: _Clusters, places: Sequence[int]) -> list[str]:
+    return [clusters[place]["cluster_id"] for place in places]
+
+
+def _named(cluster: Mapping[str, Any], change: str, causes: Mapping[str, str]) -> dict[str, str | None]:
+    id_ = cluster["cluster_id"]
+    return {"cluster": id_, "change": change, "name": cluster["name"], "cause": causes.get(id_)}
 
 
 def _heirs(
@@ -277,30 +249,39 @@ def _heirs(
 _DESCRIBED = ["mention_id", "document_id", "text", "gold"]
 
 
-def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) -> Iterator[MentionChange]:
+def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) -> pa.Table:
     shared = row_in_a >= 0
     changed, old = ~shared, numbers(row_in_a, missing=~shared)
     links = [run.link_rows.select(["entity_id", "cluster_id", "parent", "step"]) for run in (a, b)]
     for name in ("entity_id", "cluster_id"):
-        was, now = (pc.fill_null(ids, "") for ids in (links[0][name].take(old), links[1][name]))
-        changed |= pc.not_equal(was, now).to_numpy(zero_copy_only=False)
+        changed |= _differ(links[0][name].take(old), links[1][name])
     rows, left = np.flatnonzero(changed), np.delete(np.arange(a.mention_table.num_rows), row_in_a[shared])
     places = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
-    before, after = (
-        table.take(numbers(at, missing=at < 0)).to_pylist() for table, at in zip(links, places, strict=True)
-    )
+    was, now = (table.take(numbers(at, missing=at < 0)) for table, at in zip(links, places, strict=True))
     both = [run.mention_table.select(_DESCRIBED).take(numbers(at)) for run, at in ((b, rows), (a, left))]
-    described, sentences = pa.concat_tables(both).to_pylist(), sentences_of(b, rows) + sentences_of(a, left)
-    for one, sentence, was, now in zip(described, sentences, before, after, strict=True):
-        gold = None if one["gold"] is None else tuple(one["gold"])
-        ids = (was["entity_id"], now["entity_id"], was["cluster_id"], now["cluster_id"])
-        kind: MentionChangeKind
-        if ids[2] is None or ids[3] is None:
-            kind = "new" if ids[2] is None else "gone"
-        elif ids[0] == ids[1]:
-            kind = "regrouped"
-        else:
-            kind = "linked" if ids[0] is None else "unlinked" if ids[1] is None else "moved"
-        mention = one["mention_id"], one["document_id"], one["text"]
-        cause = causes.get(ids[0] or "") or causes.get(ids[1] or "")
-        yield MentionChange(*mention, kind, *ids, now["parent"], now["step"], gold, sentence, cause)
+    described, sentences = pa.concat_tables(both), sentences_of(b, rows) + sentences_of(a, left)
+    entities = was["entity_id"], now["entity_id"]
+    is_null = [column.is_null().to_numpy() for column in (was["cluster_id"], now["cluster_id"], *entities)]
+    cases = [*is_null[:2], ~_differ(*entities), *is_null[2:]]
+    kind = np.select(cases, ["new", "gone", "regrouped", "linked", "unlinked"], "moved").tolist()
+    pairs = zip(*(ids.to_pylist() for ids in entities), strict=True)
+    return pa.table(
+        {
+            **dict(zip(("mention", "document", "text"), described.columns, strict=False)),
+            "change": strings(kind),
+            "entity_before": entities[0],
+            "entity_after": entities[1],
+            "cluster_before": was["cluster_id"],
+            "cluster_after": now["cluster_id"],
+            "parent": now["parent"],
+            "weight": now["step"],
+            "gold": described["gold"],
+            "sentence": strings(sentences),
+            "cause": strings([causes.get(before or "") or causes.get(after or "") for before, after in pairs]),
+        }
+    )
+
+
+def _differ(was: pa.ChunkedArray, now: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Return whether ids differ, of which null is one."""
+    return np.asarray(pc.not_equal(pc.fill_null(was, ""), pc.fill_null(now, "")))
