@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -16,7 +17,6 @@ from arbo.cli.models import ABBREVIATIONS, FINDING, expands_abbreviations, load_
 from arbo.progress import bars
 
 if TYPE_CHECKING:
-    from arbo.spans.evaluation import FoundScores
     from arbo.spans.finding import Finder, Found
 
 _OUT = "File to write the documents with the found mentions to, as JSON lines for `arbo link`."
@@ -47,14 +47,22 @@ def find(
     base = reading.knowledge_base(kb)
     documents = reading.documents(docs, mentions=False)
     found = find_in(documents, base, model)
-    entities = [base.entities[proposal.entity].id for proposal in found.proposals]
-    scores = found_scores(documents, found.corpus, base, entities) if documents.n_mentions else None
+    ids = [base.entities[proposal.entity].id for proposal in found.proposals]
+    scores = found_scores(documents, found.corpus, base, ids) if documents.n_mentions else None
     if out is not None:
         found.corpus.to_jsonl(out)
     if console.as_json:
-        console.print_json(_as_dict(found, entities, out, scores))
+        mentions = [
+            {"document": mention.document_id, "mention": mention.id, "spans": mention.spans, "text": mention.text}
+            | {"entity": id_, "score": proposal.score}
+            for mention, id_, proposal in zip(found.corpus.mentions, ids, found.proposals, strict=True)
+        ]
+        counts = {"documents": len(found.corpus), "mentions": len(mentions), "out": None if out is None else str(out)}
+        console.print_json(counts | {"found": mentions, "against_annotated": scores.as_dict() if scores else None})
         return
-    _print(found, base, console.rows_shown(limit))
+    console.show(f"{len(ids):,} mentions of {len({*ids}):,} entities found in {len(documents):,} documents")
+    if rows := [*islice(_rows(found, base), console.rows_shown(limit))]:
+        console.print_table(("document", "in context", "found as", "", "score"), rows, total=len(ids))
     if scores:
         console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
         console.show(scores)
@@ -79,32 +87,12 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
     return found
 
 
-def _as_dict(found: Found, entities: list[str], out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
-    mentions = [
-        {"document": mention.document_id, "mention": mention.id, "spans": mention.spans, "text": mention.text}
-        | {"entity": entity, "score": proposal.score}
-        for mention, entity, proposal in zip(found.corpus.mentions, entities, found.proposals, strict=True)
-    ]
-    return {
-        "documents": len(found.corpus),
-        "mentions": len(mentions),
-        "out": None if out is None else str(out),
-        "found": mentions,
-        "against_annotated": scores.as_dict() if scores else None,
-    }
-
-
-def _print(found: Found, kb: arbo.KnowledgeBase, limit: int | None) -> None:
-    """Print the number of found mentions, and the first ``limit`` (None: all) in brackets in their context."""
-    documents, n = {document.id: document for document in found.corpus}, len(found.proposals)
-    entities = len({proposal.entity for proposal in found.proposals})
-    console.show(f"{n:,} mentions of {entities:,} entities found in {len(documents):,} documents")
-    rows = []
-    for mention, proposal in islice(zip(found.corpus.mentions, found.proposals, strict=True), limit):
-        entity, context = kb.entities[proposal.entity], _context(documents[mention.document_id].text, mention)
-        rows.append((mention.document_id, context, entity.name, entity.id, f"{proposal.score:.3f}"))
-    if rows:
-        console.print_table(("document", "in context", "found as", "", "score"), rows, total=n)
+def _rows(found: Found, kb: arbo.KnowledgeBase) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each found mention, which stands in brackets in its context."""
+    texts = {document.id: document.text for document in found.corpus}
+    for mention, proposal in zip(found.corpus.mentions, found.proposals, strict=True):
+        entity, context = kb.entities[proposal.entity], _context(texts[mention.document_id], mention)
+        yield mention.document_id, context, entity.name, entity.id, f"{proposal.score:.3f}"
 
 
 def _context(text: str, mention: arbo.Mention, width: int = 30) -> str:

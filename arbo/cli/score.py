@@ -171,12 +171,11 @@ def score(
     for name, path in systems.items():
         pairs[name] = paired_counts(true.documents, read(path).documents)
         _say_unpaired(name, pairs[name])
-    n, (first, *others) = len(true.documents), systems
-    if n == 1:
+    if len(true.documents) == 1:
         console.say(f"{key.name}: one document; intervals and significance tests need two or more")
-    title = f"{'F1' if others else first} against {key.name}, {_counted(n)}"
-    by_name = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
-    table = Report.of(by_name, title=title, how=Resampling(seed=scoring.seed))
+    title = f"{'F1' if len(pairs) > 1 else next(iter(pairs))} against {key.name}, {_counted(len(true.documents))}"
+    lines = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
+    table = Report.of(lines, title=title, how=Resampling(seed=scoring.seed))
     scores: dict[str, dict[str, Any]] = {
         name: {
             "response": str(systems[name]),

@@ -336,15 +336,9 @@ def tune(
 
 def _summary(linker: arbo.Linker, tuning: Tuning) -> str:
     """Describe the best configuration; discovery has neither methods nor entity edges."""
-    best, method = tuning.best, "" if linker.kb is None else f"{tuning.best.method}, "
-    average = linker.config.nil_linkage == "average"
-    kinds = {"entity edges": best.entity_threshold} if linker.kb is not None else {}
-    if linker.kb is not None or not average:
-        kinds["mention edges"] = best.mention_threshold
-    if average:
-        kinds["average linkage"] = best.nil_threshold
-    limits = (f"no limit on {kind}" if limit is None else f"{kind} up to {limit:.3f}" for kind, limit in kinds.items())
-    return (
-        f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {', '.join(limits)} "
-        f"({len(tuning.trials):,} trials; a trial can cover all thresholds)"
-    )
+    names = ("k", "entity_threshold", "mention_threshold", "nil_threshold")
+    chosen = {name: getattr(linker.config, name) for name in (names if linker.kb is None else ("method", *names))}
+    texts = {name: f"{value:.3f}" if isinstance(value, float) else str(value) for name, value in chosen.items()}
+    settings = ", ".join(f"{name}={text}" for name, text in texts.items() if text != "default")
+    trials = f"{len(tuning.trials):,} trials; a trial can cover all thresholds"
+    return f"{tuning.objective} {tuning.best.score:.4f}: {settings} ({trials})"
