@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from browser import Browser
-from builders import document, linker
+from builders import document, linker, passage
 from conftest import Run, Sample
 from test_explore_report_browser import MARKS
 from test_explore_served import lines_of
@@ -205,3 +205,57 @@ def test_names_of_changes_reasons_and_errors_are_text(browser: Browser, tmp_path
             browser.run("new Promise(done => setTimeout(done, 100))")
             assert browser.run(harmless) == 0, view
             assert ("clusters changed since" in browser.text()) == (view == "#/changes"), view
+
+
+SELECTED = """(() => {
+  const walker = document.createTreeWalker(document.querySelector('.text'), NodeFilter.SHOW_TEXT), ends = [];
+  for (let at = 0, node; (node = walker.nextNode()); at += node.length)
+    for (const offset of [%d, %d]) if (at <= offset && offset <= at + node.length) ends[offset] = [node, offset - at];
+  getSelection().setBaseAndExtent(...ends[%d], ...ends[%d]);
+})()"""
+FOCUSED = "document.querySelectorAll('.text [data-mention]')[%d].focus()"
+
+
+def test_mentions_are_marked_in_the_text(browser: Browser, tmp_path: Path) -> None:
+    """Added, resized, split and dropped, by selecting or by keys; a mark that is taken back leaves no line."""
+    kinds = {"m": "add", "r": "resize", "p": "split", "d": "drop", "u": "undo"}
+    text = "Breast and ovarian cancers, \U0001f9ec or tumour of the colon"
+    arbo.Linker().discover([passage("d", text, "ovarian cancers", "tumour", "colon")]).save(tmp_path / "run")
+    file = tmp_path / "c.jsonl"
+
+    def select(words: str) -> None:
+        start = len(text[: text.index(words)].encode("utf-16-le")) // 2
+        browser.run(SELECTED % ((start, start + len(words.encode("utf-16-le")) // 2) * 2))
+
+    def press(key: str) -> None:
+        browser.until(f"!document.querySelector('[data-mark={kinds[key]}]').disabled")
+        before = browser.run("document.querySelector('#main').dataset.ready")
+        browser.press(key)
+        browser.until(f"document.querySelector('#main').dataset.ready !== {before!r}")
+
+    with served(tmp_path / "run", "--corrections", file) as address:
+        open_page(browser, address)
+        browser.go("#/document/d")
+        browser.run(FOCUSED % 1)
+        for key in "]]]":  # of the colon
+            browser.press(key)
+        press("r")
+        assert browser.text(".status") == "“tumour” is now “tumour of the colon”."
+        select("Breast")
+        press("m")
+        select("or")
+        press("m")
+        press("u")
+        select("ovarian")
+        press("p")
+        browser.run(FOCUSED % 4)
+        press("d")
+        assert [one["spans"] for one in lines_of(file)] == [[[33, 39]], [[0, 6]], [[11, 26]], [[47, 52]]]
+        browser.go("#/review")
+        browser.run("document.querySelector('.apply').click()")
+        browser.until("document.querySelector('.view[data-view=changes]') !== null")
+        browser.go("#/document/d")
+        browser.until("document.querySelector('.hit') !== null")
+    names = arbo.Result.load(tmp_path / "run-reviewed").mention_table["text"].to_pylist()
+    assert sorted(names) == ["Breast", "cancers", "ovarian", "tumour of the colon"]
+    assert not [one for one in browser.messages if "status of 400" not in one]

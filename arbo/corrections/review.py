@@ -247,8 +247,10 @@ class Review:
         others = [other.id for other in cluster.mentions if other.id != mention]
         return {"same": [mention, others[0]]} if others else {"mention": mention, "new": f"{cluster.name} ({mention})"}
 
-    def answer(self, link: Link, corrections: Sequence[Mapping[str, Any]]) -> None:
+    def answer(self, link: Link | None, corrections: Sequence[Mapping[str, Any]]) -> None:
         """Append the corrections of an answer, with the author and the time; raise UsageError if that is impossible.
+
+        ``link`` is that of the mention that was asked about; None if none was.
 
         Half a line is not left behind. If it is unknown whether lines reached the disk, they stay, and can be undone.
         The review goes on if the answer decides the present question, or that of any other mention.
@@ -266,7 +268,8 @@ class Review:
             if n < len(data):
                 file.truncate(end - n)
                 raise OSError(errno.ENOSPC, "no space left")
-            self.written.append(_Written(end, data, self.place, self._decided(link, corrections)))
+            decides = -1 if link is None else self._decided(link, corrections)
+            self.written.append(_Written(end, data, self.place, decides))
             os.fsync(file.fileno())
         self._go_on(self.place)
 

@@ -7,14 +7,15 @@ page of another site may ask. The policy lets the page load nothing, and ask thi
 import secrets
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi import APIRouter, Body, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field
 
 from arbo.corrections import review
+from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import Question
 from arbo.errors import ArboError, UsageError
 from arbo.explore.payload import Payload
@@ -29,7 +30,7 @@ from arbo.serve.web import Rules, Turn, application
 
 BLOCKS = ("overview", "tables", "cuts", "changes")
 """Parts of the content that a page asks for as a whole."""
-QUESTIONS = ("next", "question", "entities")
+QUESTIONS = ("next", "question", "entities", "marks")
 """Methods of the review; they take turns, as what writes does."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -136,6 +137,19 @@ class Page:
             self._review.answer(link, written)
         return {"written": json_ready(written), **self.next()}
 
+    def marks(self, document: str) -> Answer:
+        """Return the corrections of spans of a document that are in the file."""
+        lines = corrections_of(self._file) if self._file.exists() else ()
+        return {"rows": json_ready([line.record for line in lines if line.document == document])}
+
+    def mark(self, record: Annotated[dict[str, Any], Body()]) -> Answer:
+        """Write a correction of spans, and return it as ``written``; the answer ``undo`` takes it back."""
+        (line,) = corrections_of([record])
+        if line.document is None:
+            raise UsageError("a mark is a correction of spans: drop, add, resize or split")
+        self._review.answer(None, [record])
+        return {"written": record}
+
     def applied(self) -> Answer:
         """Make the run that obeys the answers, and show it from now on; return where it is, and what it obeys."""
         if not self._file.exists() or not self._file.stat().st_size:
@@ -201,7 +215,7 @@ def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:
 
 def app_of(page: Page, token: str) -> FastAPI:
     """Return the web application of a page; requests to its views need the token in the header ``X-Arbo-Token``."""
-    html, policy = shell(["review", "remote"], ["page", "review"], title="arbo", connect="'self'")
+    html, policy = shell(["review", "marking", "remote"], ["page", "review"], title="arbo", connect="'self'")
     headers = _HEADERS | {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"}
     app = application(Rules(Limits(body=20_000), "the page is at /", headers, check=partial(_check, token)))
     turns = APIRouter(route_class=Turn)
@@ -212,6 +226,7 @@ def app_of(page: Page, token: str) -> FastAPI:
     for name in QUESTIONS:
         turns.get(f"/api/review/{name}")(getattr(page, name))
     turns.post("/api/review/answer")(page.answer)
+    turns.post("/api/review/mark")(page.mark)
     turns.post("/api/apply")(page.applied)
     app.include_router(turns)
     app.get("/")(lambda: HTMLResponse(html))

@@ -5,6 +5,7 @@ import { sourceOf } from "./source.js";
 import { h, address } from "./dom.js";
 import { mentionView } from "./views_one.js";
 import { reviewView } from "./review.js";
+import { markedView } from "./marking.js";
 
 const TOKEN = "arbo-token";
 
@@ -46,7 +47,7 @@ async function correctable(source, id) {
 }
 
 try {
-  await start({ ask, ...sourceOf({ read, texts, entity: (id) => ask("entity", { id }) }) }, { review: reviewView, mention: correctable }, [["review", "Review"]]);
+  await start({ ask, ...sourceOf({ read, texts, entity: (id) => ask("entity", { id }) }) }, { review: reviewView, mention: correctable, document: markedView }, [["review", "Review"]]);
 } catch (error) {
   document.body.replaceChildren(h("main", {}, h("h1", {}, "arbo"), h("p", { class: "empty", role: "alert" }, error.message)));
 }

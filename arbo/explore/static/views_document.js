@@ -2,14 +2,15 @@
 import { h, address, count, plural, name, empty, lead, section, longList } from "./dom.js";
 import { mentionRow } from "./views.js";
 
-export async function documentView(source, id, chosen = null) {
+// `drawn` are the mentions to draw, if they are other than those of the run; `mark` of one says how they differ.
+export async function documentView(source, id, chosen = null, drawn = null) {
   const { document_id, text, mentions } = await source.document(id);
   const rows = async (offset, limit) => mentions.slice(offset, offset + limit);
   if (chosen !== null) requestAnimationFrame(() => document.querySelector(".text .chosen")?.scrollIntoView({ block: "center" }));
   return { title: document_id.slice(0, 80), place: "documents", nodes: [
     h("p", { class: "kind" }, "Document"), h("h1", {}, name(document_id)),
     lead(plural(mentions.length, "mention"), ` · ${count(mentions.filter((row) => row.entity_id === null).length)} NIL`),
-    text === null ? empty("The page holds no texts.") : highlighted(text, mentions, chosen),
+    text === null ? empty("The page holds no texts.") : highlighted(text, drawn ?? mentions, chosen),
     mentions.length > 0 && section("Mentions", longList(mentions.length, rows, mentionRow, "Mentions of the document")),
   ] };
 }
@@ -59,8 +60,8 @@ function piece(text, over, chosen) {
   if (!over.length) return text;
   const inner = over.reduce((best, row) => (row.end - row.start <= best.end - best.start ? row : best));
   const isChosen = over.some((row) => row.mention_id === chosen);
-  return h("a", {
-    class: `hit${inner.entity_id === null ? " new" : ""}${isChosen ? " chosen" : ""}`, href: address("mention", inner.mention_id),
+  return h(inner.mark === "add" ? "span" : "a", {
+    class: `hit${inner.entity_id === null ? " new" : ""}${isChosen ? " chosen" : ""} ${inner.mark ?? ""}`, href: inner.mark === "add" ? null : address("mention", inner.mention_id), tabindex: 0,
     title: over.map((row) => `${row.text.slice(0, 80)}: ${(row.entity_name ?? "NIL").slice(0, 80)}`).join("\n"),
     "--layers": Math.min(over.length, 4), "data-mention": over.map((row) => encodeURIComponent(row.mention_id.toWellFormed())).join(" "),
   }, text);
