@@ -1,6 +1,7 @@
 """The page of a run in a browser: its counts, its views and addresses, its keys, and names that mean harm."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import arbo
 from arbo.data.documents import text_of
 from arbo.explore.cuts import cuts_of
 from arbo.explore.report import report
-from arbo.results.views import cluster_view, mention_view, selected
+from arbo.results.views import cluster_view, mention_view, selected, wrong_kinds
 
 pytestmark = pytest.mark.slow
 
@@ -59,13 +60,31 @@ def test_counts_are_those_of_the_tables(opened: Browser, result: arbo.Result) ->
     tiles = opened.run("[...document.querySelectorAll('.tile strong')].map(one => one.innerText)")
     assert tiles == ["442", "142", "118", str(len(result.discovered))]
     rows = "[...document.querySelectorAll('.scores tbody tr')]"
+    opened.run("document.querySelector('details').open = true")
     scores = opened.run(f"{rows}.map(row => [...row.cells].slice(0, 3).map(cell => cell.innerText.trim()))")
     (entries,) = result.evaluate().report("run").systems.values()
     ends = {name: entry.interval for name, entry in entries.items()}
-    assert scores == [
+    assert [row[0] for row in scores[:3]] == ["accuracy with NIL", "accuracy", "ARI"]
+    assert sorted(scores) == sorted(
         [name, f"{entry.score.value:.3f}", " – ".join(f"{end:.3f}" for end in ends[name] or ()) or "–"]
         for name, entry in entries.items()
-    ]
+    )
+
+
+def test_wrong_decisions_are_listed_by_reason(opened: Browser, result: arbo.Result) -> None:
+    kinds = wrong_kinds(result)
+    rows = ask(opened, "mentions", {"wrong": True, "limit": 500})["rows"]
+    assert {row["mention_id"]: row["verdict"] for row in rows} == {
+        result.links[row].mention.id: kind for row, kind in kinds.items()
+    }
+    number = Counter(kinds.values()).most_common()
+    assert [row["verdict"] for row in rows] == [kind for kind, size in number for _ in range(size)]
+    opened.go(address("mentions", number[-1][0]))
+    opened.until("document.querySelector('.item .wrong') !== null")
+    assert f"{number[-1][0]} {number[-1][1]}" in opened.text(".choice[aria-label=Why]")
+    titles = [row["title"] for row in ask(opened, "documents", {"sort": "doubt", "limit": 500})["rows"]]
+    assert len(titles) == len(result.document_table)
+    assert titles[0] in str(result.texts(np.arange(len(titles))))
 
 
 @pytest.mark.parametrize("nil", [False, True])

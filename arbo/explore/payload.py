@@ -1,6 +1,7 @@
 """The content of a page: the tables of a run and its partitions as columns, and its texts apart from them."""
 
 import json
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,7 @@ from arbo.results.evaluation import best_scores, evaluate
 from arbo.results.export import sentence_blocks
 from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
-from arbo.results.views import ends_of
+from arbo.results.views import ends_of, wrong_kinds
 
 _CANDIDATES = 4
 """Number of candidates of a mention on the page."""
@@ -49,6 +50,8 @@ class Payload:
         self._before, self._since, self._described = before, since, described
         self._cuts = cuts_of(run)
         self._known = _Entities(run, None if isinstance(self._cuts, str) else self._cuts.entities)
+        has_gold = run.mention_table["gold"].null_count < len(run.mention_table)
+        self._wrong = wrong_kinds(run) if has_gold and run.manifest["knowledge_base"] is not None else {}
 
     @cached_property
     def overview(self) -> dict[str, Any]:
@@ -70,6 +73,8 @@ class Payload:
             "choices": run.choices,
             "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
             "offset": manifest["offset"],
+            "doubtful": _n_doubtful(run),
+            "wrong": Counter(self._wrong.values()).most_common(),
             "scores": {name: entry.as_dict() for name, entry in entries.items()},
             "histogram": _histogram(run),
             "sizes": np.column_stack([size, count]).tolist(),
@@ -87,6 +92,11 @@ class Payload:
         """The mentions, links, clusters and entities as columns, with the trees of the clusters."""
         columns = Columns()
         _add_mentions(columns, self.run, self.has_texts)
+        if self._wrong:
+            verdict = np.full(len(self.run.mention_table), "right", object)
+            verdict[[*self._wrong]] = [*self._wrong.values()]
+            unknown = self.run.mention_table["gold"].is_null().to_numpy()
+            columns.codes("verdict", pa.chunked_array([pa.array(verdict, pa.string(), mask=unknown)]))
         _add_links(columns, self.run, self._known)
         parent, step = trees(self.run, self._cuts)
         columns.numbers("parent", parent)
@@ -264,6 +274,12 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     aliases = table["aliases"].take(place.slice(0, known.n_linked)).combine_chunks()
     columns.numbers("aliases.all", pc.fill_null(pc.list_value_length(aliases), 0))
     columns.strings("alias", pc.list_slice(aliases, 0, _ALIASES).flatten())
+
+
+def _n_doubtful(run: Run) -> int:
+    """Count the links that are more likely wrong than right, as far as the run has their confidence."""
+    confident = "confidence" in run.link_table.column_names
+    return pc.sum(pc.less(run.link_table["confidence"], 0.5)).as_py() or 0 if confident else 0
 
 
 def _histogram(run: Run) -> dict[str, list[Any]]:

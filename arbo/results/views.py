@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers
+from arbo.data.tables import names_in
 from arbo.errors import UsageError
-from arbo.results.run import Ints, Link, Run
+from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
-from arbo.text.names import normalize_name
+from arbo.text.names import normalize_names
 
 Int32s = npt.NDArray[np.int32]
 
@@ -36,18 +37,32 @@ def wrong_kinds(run: Run) -> dict[int, str]:
     owner = pc.list_parent_indices(gold)
     right = pc.and_(pc.is_null(entity), pc.equal(pc.list_value_length(gold), 0)).to_numpy(zero_copy_only=False).copy()
     right[owner.filter(pc.fill_null(pc.equal(entity.take(owner), gold.flatten()), False)).to_numpy()] = True
-    rows = np.flatnonzero(~right & pc.is_valid(mentions["gold"]).to_numpy()).tolist()
-    several = run.several
-    wrong = (row for row in rows if {*several.get(entity[row].as_py(), ())}.isdisjoint(gold[row].as_py()))
-    return {row: _why_wrong(run, run.links[row], gold[row].as_py()) for row in wrong}
+    rows = np.flatnonzero(~right & pc.is_valid(mentions["gold"]).to_numpy())
+    at, several, reasons = numbers(rows), run.several, {}
+    names = normalize_names(names_in(mentions.take(at)).to_pylist())
+    linked, near = entity.take(at), links["candidates"].take(at).to_pylist()
+    called = _normalized_names(run, linked)
+    for row, id_, ids, name, others in zip(
+        rows.tolist(), linked.to_pylist(), gold.take(at).to_pylist(), names, near, strict=True
+    ):
+        if not {*several.get(id_, ())}.isdisjoint(ids):
+            continue
+        if not ids or id_ is None:
+            reasons[row] = WRONG[4] if not ids else WRONG[3]
+        else:
+            reasons[row] = WRONG[0] if (id_, name) in called else WRONG[1] if {*others} & {*ids} else WRONG[2]
+    return reasons
 
 
-def _why_wrong(run: Run, link: Link, gold: list[str]) -> str:
-    if not gold or link.entity is None:
-        return WRONG[4] if not gold else WRONG[3]
-    if normalize_name(link.name) in map(normalize_name, run.names_of(link.entity) or ()):
-        return WRONG[0]
-    return WRONG[1] if {id_ for id_, _ in link.candidates} & {*gold} else WRONG[2]
+def _normalized_names(run: Run, ids: pa.Array) -> set[tuple[str, str]]:
+    """Return the ids of entities, each with each of its names without differences of case and the like."""
+    table = run.entity_table.filter(pc.is_in(run.entity_table["entity_id"], ids)).select(
+        ["entity_id", "name", "aliases"]
+    )
+    pairs = [
+        (id_, one) for id_, name, aliases in zip(*table.to_pydict().values(), strict=True) for one in (name, *aliases)
+    ]
+    return {*zip((id_ for id_, _ in pairs), normalize_names([name for _, name in pairs]), strict=True)}
 
 
 def selected(run: Run, *, nil: bool = False, words: str | None = None, lowest_margin: bool = False) -> Ints:

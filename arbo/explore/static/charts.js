@@ -19,6 +19,7 @@ function oneHistogram(label, bounds, counts, limit) {
   const text = (x, y, anchor, words) => h("text", { class: "label", x, y, "text-anchor": anchor }, words);
   const bars = counts.map((value, i) => value > 0
     && h("rect", { class: "bar", x: i * wide + 0.5, width: wide - 1, y: HEIGHT - tall(value), height: tall(value) }));
+  const breaks = counts.map((value, i) => value > top && [14, 19].map((y) => h("line", { class: "break", x1: i * wide, x2: (i + 1) * wide, y1: y + 4, y2: y })));
   const numbers = counts.map((value, i) => {
     const isLast = (i + 1) * wide > width - 60;
     return value > top && text(isLast ? i * wide - 4 : (i + 1) * wide + 4, 10, isLast ? "end" : "start", count(value));
@@ -29,7 +30,7 @@ function oneHistogram(label, bounds, counts, limit) {
   const line = hasLimit && h("line", { class: "limit", x1: at(limit), x2: at(limit), y1: -4, y2: HEIGHT });
   const axis = h("line", { class: "axis", x1: 0, x2: width, y1: HEIGHT, y2: HEIGHT });
   const summary = `${label}: ${count(counts.reduce((a, b) => a + b, 0))} values from ${decimal(low)} to ${decimal(high)}${told}`;
-  const drawing = h("svg", { viewBox: `0 -4 ${width} ${HEIGHT + 24}`, role: "img", "aria-label": summary }, bars, numbers, axis, line, ticks);
+  const drawing = h("svg", { viewBox: `0 -4 ${width} ${HEIGHT + 24}`, role: "img", "aria-label": summary }, bars, breaks, numbers, axis, line, ticks);
   return h("figure", {}, h("figcaption", {}, label, h("span", { class: "muted" }, told)), drawing);
 }
 

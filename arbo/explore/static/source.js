@@ -72,6 +72,12 @@ function runOf(head, c, texts) {
     const [start, length] = [c.start, c.length].map((column) => column.subarray(spanStart[i], spanStart[i + 1]));
     return Array.from(start, (first, j) => [first, first + length[j]]);
   };
+  const goldStart = c.golds && startsOf(c.golds.map((number) => Math.max(number, 0)));
+  const goldOf = (i) => (c.golds && c.golds[i] >= 0 ? Array.from(c.gold.subarray(goldStart[i], goldStart[i + 1]), (code) => c["gold.words"].at(code)) : null);
+  const nameOf = (id) => {
+    const entity = c.entity.indexOf(id);
+    return entity < 0 ? id : c["entity.name"].at(entity);
+  };
   const load = async (rows) => {
     const wanted = head.texts ? [...new Set(rows)].filter((document) => !documents.has(document)) : [];
     const found = wanted.length ? await texts(wanted) : [];
@@ -92,6 +98,10 @@ function runOf(head, c, texts) {
       cluster_id: clusterId(cluster), sentence: null,
     };
     for (const name of head.links) found[name] = valueOf(c, name, i);
+    if (c.verdict) {
+      found.verdict = word(c["verdict.words"], c.verdict[i]);
+      found.right = found.verdict && (found.verdict === RIGHT ? null : goldOf(i).map(nameOf)[0] ?? "NIL");
+    }
     const { text, units } = textOf(c.of[i]);
     if (text !== null) {
       const unit = (offset) => (units ? units[Math.max(0, Math.min(offset, units.length - 1))] : offset);
@@ -105,13 +115,15 @@ function runOf(head, c, texts) {
   const candidates = (i) => ["near0", "near1", "near2", "near3"].filter((place) => c[place][c.near[i]] >= 0)
     .map((place) => candidate(c[place][c.near[i]], c[`${place}.score`][c.near[i]]));
   return {
-    head, c, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, spansOf, load, textOf, row, rowsOf, candidates,
+    head, c, nKnown, isNew, clusterId, clusterName, rowOf, clusterOf, spansOf, load, textOf, row, rowsOf, candidates, goldOf,
     n: c.mention.length, inCluster: grouped(c.cluster, head.clusters), inDocument: grouped(c.of, c.document.length),
   };
 }
 
+const RIGHT = "right", DOUBTFUL = 0.5;
+
 // The lists: mentions, clusters and documents, a page at a time.
-function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, candidates, ...run }) {
+function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, load, textOf, candidates, ...run }) {
   const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
   const orders = new Map();
   const ordered = (key, make) => {
@@ -132,6 +144,9 @@ function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, candidates, ...run 
     return i < 0 ? Infinity : head.offset - c["near0.score"][c.near[i]];
   };
   const margin = (i) => (Number.isNaN(c.margin[i]) ? Number.MAX_VALUE : c.margin[i]);
+  const confidence = (i) => (Number.isNaN(c.confidence[i]) ? Number.MAX_VALUE : c.confidence[i]);
+  const isDoubtful = (i) => isNew(c.cluster[i]) || c.confidence?.[i] < DOUBTFUL || c.margin[i] === 0;
+  const doubtsIn = lazy(() => Array.from({ length: c.document.length }, (_, document) => inDocument(document).filter(isDoubtful).length));
   const clusterOrder = (nil, sort) => ordered(`clusters ${nil} ${sort}`, () => {
     const rows = Array.from({ length: nil ? head.discovered : nKnown }, (_, i) => i), first = nil ? nKnown : 0;
     const value = { size: (i) => -inCluster(i).length, nearness: distance, name: (i) => clusterName(i).toLowerCase() }[sort];
@@ -140,9 +155,17 @@ function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, candidates, ...run 
     rows.sort((a, b) => (values[a] < values[b] ? -1 : values[a] > values[b] ? 1 : a - b));
     return rows.map((i) => first + i);
   });
-  const mentionOrder = (nil, sort) => ordered(`mentions ${nil} ${sort}`, () => {
-    const rows = Int32Array.from({ length: n }, (_, i) => i).filter((i) => !nil || isNew(c.cluster[i]));
-    return sort === "margin" ? rows.sort((a, b) => margin(a) - margin(b) || a - b) : rows;
+  // `wrong` is why decisions are wrong, or true for any reason; the reasons come in their order.
+  const mentionOrder = (nil, wrong, sort) => ordered(`mentions ${nil} ${wrong} ${sort}`, () => {
+    const why = wrong && Array.from(c.verdict, (code) => word(c["verdict.words"], code)), chosen = (i) => (wrong === true ? why[i] && why[i] !== RIGHT : why[i] === wrong);
+    const rows = Int32Array.from({ length: n }, (_, i) => i).filter((i) => (!nil || isNew(c.cluster[i])) && (!wrong || chosen(i)));
+    const by = { margin, confidence }[sort];
+    if (by) rows.sort((a, b) => by(a) - by(b) || a - b);
+    if (sort === "name") {
+      const rank = Array.from({ length: c["text.words"].length }, (_, code) => c["text.words"].at(code).toLowerCase());
+      rows.sort((a, b) => (rank[c.text[a]] < rank[c.text[b]] ? -1 : rank[c.text[a]] > rank[c.text[b]] ? 1 : a - b));
+    }
+    return wrong === true ? rows.sort((a, b) => head.wrong.findIndex(([kind]) => kind === why[a]) - head.wrong.findIndex(([kind]) => kind === why[b])) : rows;
   });
   const clusterLine = (cluster) => {
     const rows = inCluster(cluster), i = isNew(cluster) ? nearest()[cluster - nKnown] : -1;
@@ -155,28 +178,35 @@ function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, candidates, ...run 
   };
   const documentLine = (document) => {
     const rows = inDocument(document);
-    return { document_id: c.document.at(document), mentions: rows.length, nil: rows.filter((i) => isNew(c.cluster[i])).length };
+    const { text } = textOf(document), title = text === null ? null : text.trimStart().split("\n", 1)[0].slice(0, 200);
+    return { document_id: c.document.at(document), title, mentions: rows.length, nil: rows.filter((i) => isNew(c.cluster[i])).length, doubtful: doubtsIn()[document] };
   };
+  const documentOrder = (sort) => ordered(`documents ${sort}`, () => {
+    const rows = Array.from({ length: c.document.length }, (_, i) => i);
+    return sort === "doubt" ? rows.sort((a, b) => doubtsIn()[b] - doubtsIn()[a] || a - b) : rows;
+  });
   const paged = async (rows, { offset = 0, limit = 100 }, draw) =>
     ({ total: rows.length, rows: await draw(rows.slice(offset, offset + limit)) });
-  const chosen = ({ nil = false, document, entity, cluster, sort = "order" }) => {
+  const chosen = ({ nil = false, wrong = null, document, entity, cluster, sort = "order" }) => {
     if (document !== undefined) return inDocument(rowOf(c.document, "document", document));
-    return (entity ?? cluster) === undefined ? mentionOrder(nil, sort) : inCluster(clusterOf(entity ?? cluster));
+    return (entity ?? cluster) === undefined ? mentionOrder(nil, wrong, sort) : inCluster(clusterOf(entity ?? cluster));
   };
   return {
     clusterLine, documentLine,
     mentions: async (wanted) => paged(chosen(wanted), wanted, rowsOf),
     clusters: async (wanted) => paged(clusterOrder(wanted.nil ?? false, wanted.sort ?? "size"), wanted, (rows) => rows.map(clusterLine)),
-    documents: async (wanted) => paged(Array.from({ length: c.document.length }, (_, i) => i), wanted, (rows) => rows.map(documentLine)),
+    documents: async (wanted) => paged(documentOrder(wanted.sort ?? "order"), wanted, async (rows) => {
+      await load(rows);
+      return rows.map(documentLine);
+    }),
   };
 }
 
 const TREE = 500, BRIDGES = 3, WEAKEST = 5;
 
 // One cluster, mention, document or entity.
-function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, rowsOf, candidates, ...run }, describe) {
+function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, rowsOf, candidates, goldOf, ...run }, describe) {
   const { clusterId, clusterName, clusterOf, inCluster, inDocument } = run;
-  const goldStart = c.golds && startsOf(c.golds);
   const aliasStart = lazy(() => startsOf(c["aliases.all"].map((number) => Math.min(number, head.aliases))));
   const treeRow = (i) => {
     const parent = c.parent[i] >= 0 ? c.mention.at(c.parent[i]) : c.parent[i] === -2 ? clusterId(c.cluster[i]) : null;
@@ -245,8 +275,7 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, ro
       }
       const isNil = found.entity_id === null;
       if (!isNil) path.unshift({ id: found.entity_id, text: found.entity_name, is_mention: false, step: null });
-      const hasGold = c.golds && c.golds[i] >= 0;
-      const gold = hasGold ? Array.from(c.gold.subarray(goldStart[i], goldStart[i + 1]), (code) => c["gold.words"].at(code)) : null;
+      const gold = goldOf(i);
       const nil_reason = isNil ? reason(i, near) : null, below = treeOf(c.cluster[i]).below.get(i) - 1;
       return { ...found, cluster_name: clusterName(c.cluster[i]), path, candidates: near, nil_reason, gold, below };
     },

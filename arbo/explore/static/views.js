@@ -15,6 +15,7 @@ export async function overviewView(source) {
       hasKb && tile(known, known === 1 ? "known entity found" : "known entities found", "", "clusters"),
       tile(told.discovered, told.discovered === 1 ? "new entity" : "new entities", "", "nil")),
     told.mentions === 0 && empty("The run has no mentions."),
+    first(told, source),
     Object.keys(told.scores).length > 0 && section("Scores against the gold annotations", scoreTable(told.scores)),
     told.histogram.bounds.length > 0 && section("Dissimilarities", histogram(told),
       !told.no_cuts && h("p", {}, link("Move the thresholds", "threshold"))),
@@ -27,7 +28,26 @@ function tile(value, label, more, ...words) {
   return h("a", { class: "tile", href: address(...words) }, h("strong", {}, count(value)), h("span", {}, label), h("small", {}, more));
 }
 
+// What to look at first.
+function first(told, source) {
+  const wrong = told.wrong.reduce((sum, [, number]) => sum + number, 0);
+  const steps = [
+    told.doubtful > 0 && [link(`${plural(told.doubtful, "doubtful link")}`, ...(source.ask ? ["review"] : ["mentions", "all", "confidence"])), ": more likely wrong than right."],
+    wrong > 0 && [link(`${plural(wrong, "wrong decision")}`, "mentions", "wrong"), ": ", told.wrong.map(([kind, number]) => `${count(number)} ${kind}`).join(", "), "."],
+    told.discovered > 0 && told.kb !== null && [link(plural(told.discovered, "new entity", "new entities"), "nil"), ": missing from the knowledge base, or of an unknown name."],
+  ].filter(Boolean);
+  return steps.length > 0 && section("What to look at first", h("ul", { class: "steps" }, steps.map((step) => h("li", {}, step))));
+}
+
+const HEADLINES = ["accuracy with NIL", "accuracy", "ARI", "CoNLL"];
+
 function scoreTable(scores) {
+  const names = Object.keys(scores), chosen = HEADLINES.filter((name) => name in scores).slice(0, 3), others = names.filter((name) => !chosen.includes(name));
+  const rows = (some) => scoreRows(Object.fromEntries(some.map((name) => [name, scores[name]])));
+  return h("div", {}, rows(chosen.length ? chosen : names), chosen.length > 0 && others.length > 0 && h("details", {}, h("summary", {}, `${count(others.length)} further scores`), rows(others)));
+}
+
+function scoreRows(scores) {
   const interval = ({ score, interval: ends }) => (is(ends?.[0]) ? [whisker(score, ...ends), ` ${ends.map((end) => decimal(end)).join(" – ")}`] : "–");
   const rows = Object.entries(scores).map(([name, one]) => ({ cells: [name, decimal(one.score), interval(one), one.over ?? ""] }));
   return table([["score"], ["value", "number"], ["95 % interval"], ["over"]], rows, "scores");
@@ -46,11 +66,17 @@ function facts(told, hasKb) {
   return h("dl", {}, rows.filter(Boolean).map(([term, value]) => [h("dt", {}, term), h("dd", {}, String(value))]));
 }
 
+// Whether a decision is right, if gold annotations tell.
+export function rightOrWrong(row) {
+  const isRight = row.right === null;
+  return row.verdict && h("span", { class: isRight ? "right" : "wrong", title: row.verdict, role: "img", "aria-label": isRight ? "right" : `wrong: ${row.verdict}` }, isRight ? "✓" : "✗");
+}
+
 // A row of a mention: what it says, what it was linked to, and its sentence.
 export function mentionRow(row) {
   const to = is(row.entity_id) ? name(row.entity_name ?? row.entity_id, { class: "to" }) : h("span", { class: "nil" }, "NIL");
   return listRow(["mention", row.mention_id],
-    [name(row.text, { class: "what" }), arrow(), to, row.corrected && h("span", { class: "badge" }, "corrected")],
+    [rightOrWrong(row), name(row.text, { class: "what" }), arrow(), to, row.corrected && h("span", { class: "badge" }, "corrected"), row.right && [h("span", { class: "muted" }, "should be"), name(row.right)]],
     [is(row.score) && h("span", {}, decimal(row.score)), is(row.margin) && h("small", {}, row.margin ? `margin ${decimal(row.margin)}` : "two equally near")],
     sentence(row) ?? name(row.document_id));
 }
@@ -66,8 +92,9 @@ export function clusterRow(row) {
 }
 
 export function documentRow(row) {
-  return listRow(["document", row.document_id], name(row.document_id, { class: "what" }), plural(row.mentions, "mention"),
-    row.nil ? `${count(row.nil)} NIL` : "all linked");
+  const title = is(row.title) && row.title !== "" ? row.title : row.document_id;
+  return listRow(["document", row.document_id], name(title, { class: "what" }), plural(row.mentions, "mention"),
+    [name(row.document_id), " · ", row.nil ? `${count(row.nil)} NIL` : "all linked", row.doubtful > 0 && ` · ${count(row.doubtful)} doubtful`]);
 }
 
 const goTo = (...words) => { location.hash = address(...words); };
@@ -97,17 +124,21 @@ export async function nilView(source, sort = "size") {
 }
 
 export async function mentionsView(source, which = "all", sort = "order") {
-  const told = await source.overview(), nil = which === "nil";
-  const order = sort === "margin" ? "least certain first" : "in the order of the documents";
-  const controls = h("div", {}, choice("Which", [["all", "all"], ["nil", "NIL"]], which, (value) => goTo("mentions", value, sort)),
-    told.kb !== null && choice("Sort", [["order", "in order"], ["margin", "by margin"]], sort, (by) => goTo("mentions", which, by)));
-  return listView("Mentions", (total) => `${plural(total, "mention")}${nil ? " that are NIL" : ""}, ${order}.`, controls,
-    (offset, limit) => source.mentions({ nil, sort, offset, limit }), mentionRow, "There is no such mention.");
+  const told = await source.overview(), nil = which === "nil", isWrong = !["all", "nil"].includes(which);
+  const order = { margin: "least certain first", confidence: "least certain first", name: "by name" }[sort] ?? "in the order of the documents";
+  const kinds = told.wrong.length ? [["wrong", "wrong"]] : [], reasons = isWrong ? [["wrong", "any"], ...told.wrong.map(([kind, number]) => [kind, `${kind} ${count(number)}`])] : [];
+  const controls = h("div", {}, choice("Which", [["all", "all"], ["nil", "NIL"], ...kinds], isWrong ? "wrong" : which, (value) => goTo("mentions", value, sort)),
+    choice("Sort", [["order", "in order"], ["name", "by name"], ...(told.kb === null ? [] : [["margin", "by margin"]]), ...(told.links.includes("confidence") ? [["confidence", "by confidence"]] : [])], sort, (by) => goTo("mentions", which, by)),
+    isWrong && h("div", {}, choice("Why", reasons, which, (value) => goTo("mentions", value, sort))));
+  const said = nil ? " that are NIL" : isWrong ? " whose entity is wrong" : "", wrong = isWrong && (which === "wrong" || which);
+  return listView("Mentions", (total) => `${plural(total, "mention")}${said}, ${order}.`, controls,
+    (offset, limit) => source.mentions({ nil, wrong, sort, offset, limit }), mentionRow, "There is no such mention.");
 }
 
-export function documentsView(source) {
-  return listView("Documents", (total) => `${plural(total, "document")}.`, null,
-    (offset, limit) => source.documents({ offset, limit }), documentRow, "The run has no documents.");
+export function documentsView(source, sort = "order") {
+  const controls = choice("Sort", [["order", "in order"], ["doubt", "by doubt"]], sort, (by) => goTo("documents", by));
+  return listView("Documents", (total) => `${plural(total, "document")}.`, controls,
+    (offset, limit) => source.documents({ sort, offset, limit }), documentRow, "The run has no documents.");
 }
 
 export async function searchView(source, words = "") {

@@ -1,5 +1,5 @@
 // A document with its mentions highlighted; mentions may overlap, and may have gaps.
-import { h, address, count, plural, name, empty, lead, section, longList } from "./dom.js";
+import { h, address, count, plural, name, short, empty, lead, section, longList, choice } from "./dom.js";
 import { mentionRow } from "./views.js";
 
 // `drawn` are the mentions to draw, if they are other than those of the run; `mark` of one says how they differ.
@@ -10,10 +10,16 @@ export async function documentView(source, id, chosen = null, drawn = null) {
   return { title: document_id.slice(0, 80), place: "documents", nodes: [
     h("p", { class: "kind" }, "Document"), h("h1", {}, name(document_id)),
     lead(plural(mentions.length, "mention"), ` · ${count(mentions.filter((row) => row.entity_id === null).length)} NIL`),
+    text !== null && mentions.length > 0 && choice("Entities", [[false, "text alone"], [true, "with entities"]], labelled, (on) => {
+      labelled = on;
+      dispatchEvent(new HashChangeEvent("hashchange")); // draws the view again
+    }),
     text === null ? empty("The page holds no texts.") : highlighted(text, drawn ?? mentions, chosen),
     mentions.length > 0 && section("Mentions", longList(mentions.length, rows, mentionRow, "Mentions of the document")),
   ] };
 }
+
+let labelled = false; // whether the text shows the entities of mentions
 
 // The offset in UTF-16 of each code point, and at the end; null if they are the same.
 export function unitsOf(text) {
@@ -35,12 +41,12 @@ function highlighted(text, mentions, chosen) {
   const open = new Set(), nodes = [];
   let at = 0;
   for (const [place, kind, row] of ends) {
-    if (place > at) nodes.push(piece(text.slice(at, place), [...open], chosen));
+    if (place > at) nodes.push(piece(text.slice(at, place), [...open], chosen, kind < 0 && row.spans.at(-1)[1] === row.end && unit(row.end) === place ? row : null));
     at = Math.max(at, place);
     if (kind > 0) open.add(row);
     else open.delete(row);
   }
-  const box = h("article", { class: "text", dir: "auto" }, nodes, text.slice(at));
+  const box = h("article", { class: `text${labelled ? " labelled" : ""}`, dir: "auto" }, nodes, text.slice(at));
   for (const [event, on] of [["mouseover", true], ["mouseout", false], ["focusin", true], ["focusout", false]]) {
     box.addEventListener(event, ({ target }) => mark(box, target.closest("[data-mention]"), on));
   }
@@ -56,13 +62,14 @@ function mark(box, piece, on) {
 }
 
 // A piece of text below some mentions: a link to the shortest of them, underlined once for each.
-function piece(text, over, chosen) {
+// `last` is the mention that ends with the piece.
+function piece(text, over, chosen, last) {
   if (!over.length) return text;
   const inner = over.reduce((best, row) => (row.end - row.start <= best.end - best.start ? row : best));
   const isChosen = over.some((row) => row.mention_id === chosen);
   return h(inner.mark === "add" ? "span" : "a", {
     class: `hit${inner.entity_id === null ? " new" : ""}${isChosen ? " chosen" : ""} ${inner.mark ?? ""}`, href: inner.mark === "add" ? null : address("mention", inner.mention_id), tabindex: 0,
     title: over.map((row) => `${row.text.slice(0, 80)}: ${(row.entity_name ?? "NIL").slice(0, 80)}`).join("\n"),
-    "--layers": Math.min(over.length, 4), "data-mention": over.map((row) => encodeURIComponent(row.mention_id.toWellFormed())).join(" "),
+    "--layers": Math.min(over.length, 4), "--sure": inner.entity_id === null ? null : inner.confidence ?? null, "data-label": last === inner ? short(inner.entity_name ?? "NIL", 40) : null, "data-mention": over.map((row) => encodeURIComponent(row.mention_id.toWellFormed())).join(" "),
   }, text);
 }

@@ -1,6 +1,6 @@
 // One cluster, one mention, one entity.
 import { h, address, count, decimal, plural, name, ident, link, arrow, between, is, sentence, empty, lead, section, table, listRow, longList } from "./dom.js";
-import { mentionRow } from "./views.js";
+import { mentionRow, rightOrWrong } from "./views.js";
 
 const ofMentions = (source, wanted) => async (offset, limit) => (await source.mentions({ ...wanted, offset, limit })).rows;
 const kind = (...nodes) => h("p", { class: "kind" }, nodes);
@@ -62,7 +62,8 @@ export async function mentionView(source, id) {
       row.follows && h("p", {}, "It follows a corrected mention: ", link(row.follows, "mention", row.follows))),
     row.path.length > 1 && section(isNil ? "Path in the cluster" : "Path from the entity", path(row.path)),
     section("Candidates", row.candidates.length ? candidates(row) : empty("No entity was compared with this mention.")),
-    row.gold !== null && section("Gold annotation", h("p", {}, row.gold.length ? between(", ", row.gold.map(ident)) : "NIL")),
+    row.gold !== null && section("Gold annotation", h("p", {}, rightOrWrong(row), " ", row.gold.length ? between(", ", row.gold.map(ident)) : "NIL",
+      row.right && [" ", name(row.right), ` · ${row.verdict}`])),
   ] };
 }
 
