@@ -147,7 +147,8 @@ class Ids(NamedTuple):
         """Return the row of the entity with an id or, without one, all rows with this alternative id, ascending."""
         if not isinstance(id_, str):
             return ()
-        first, last = (np.searchsorted(self.hashes, hash_of(id_), side) for side in ("left", "right"))
+        key = hash_of(id_)
+        first, last = (np.searchsorted(self.hashes, key, side) for side in ("left", "right"))
         rows = dict.fromkeys(self.places[first:last].tolist())
         own = [row for row in rows if self.table["id"][row].as_py() == id_]
         return tuple(own[:1] or [row for row in rows if id_ in self.table["alternative_ids"][row].as_py()])
