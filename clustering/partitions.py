@@ -87,7 +87,7 @@ class Partition:
         falls apart. Edges are ordered by the label of the cluster. Under average linkage, source and target are the
         smallest mentions of the two parts, and the weight is the average dissimilarity between the parts.
         """
-        tree = self.tree()
+        tree = self._tree
         joins = Edges(tree.source + self.n_entities, tree.target + self.n_entities, tree.height)
         joins = joins.take(self.labels[joins.source] == self.labels[joins.target])
         label = self.labels[joins.source]
