@@ -34,7 +34,7 @@ from arbo.progress import Announce, on_screen, timed
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
+from arbo.retrieval.groups import EncodedKb, Over, SearchAll, first_alike, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Candidates, Reranker, ScoreMemory, reranked, reranker_of
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 
@@ -66,8 +66,8 @@ class Linker:
             function of mentions and their candidates. If it is None, and in `discover`, the encoder's scores are used.
         edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
             ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
-        search_all: searches for neighbours; the default searches in this process, `arbo.scale.work.Work.search_all` in
-            several. The result is the same.
+        over: embeds and searches elsewhere, such as in other processes or on Ray, see `arbo.scale.work.opened`; None:
+            in this process. The result is the same.
 
     Raises:
         UsageError: the configuration has ``skip_margin``, but there is no reranker; it has average linkage, but the
@@ -91,11 +91,14 @@ class Linker:
     tuning: Tuning | None = None
     reranker: Reranker | None = None
     edges: EdgeModel | NamesModel | None = None
-    search_all: SearchAll = field(default=search_all, repr=False)
+    over: Over | None = field(default=None, repr=False)
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoder", encoder_of(self.encoder))
+        encoder: Any = encoder_of(self.encoder)
+        if self.over is not None and getattr(encoder, "over", self.over) is not self.over:  # a transformer
+            encoder = replace(encoder, over=self.over)
+        object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "reranker", None if self.reranker is None else reranker_of(self.reranker))
         if self.kb is not None:
             kb, known = KnowledgeBase.of(self.kb), self._entities
@@ -272,7 +275,7 @@ class Linker:
         """
         mentions = self._mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
         settings = self._search_settings(mentions, k)
-        return self._weighed(retrieve(mentions, settings, self.announce, self.search_all), k)
+        return self._weighed(retrieve(mentions, settings, self.announce, self._search_all), k)
 
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
@@ -321,6 +324,10 @@ class Linker:
         return linker.configured(edges=edges.frozen(settings)) if evidence and "columns" in settings else linker
 
     @property
+    def _search_all(self) -> SearchAll:
+        return search_all if self.over is None else self.over.search_all
+
+    @property
     def _reranker(self) -> Reranker | None:
         """The reranker if it has entities to score."""
         return self.reranker if self.kb else None
@@ -334,10 +341,10 @@ class Linker:
                 mentions = self._mentions(edited.documents, edited.documents.order)
             else:
                 encoder = self.encoder if self._entities is None else self._entities.fitted
-                mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self.search_all)
+                mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self._search_all)
             apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
             settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
-            nearest = retrieve(mentions, settings, self.announce, self.search_all)
+            nearest = retrieve(mentions, settings, self.announce, self._search_all)
             scores = None
             if self._reranker is not None:
                 scores = ScoreMemory(self._reranker, config.skip_margin, self.announce, mentions.known)

@@ -166,7 +166,7 @@ def seconds_of(linker: arbo.Linker, names: list[str], folder: Path, pool: Execut
     """Return the seconds of encoding and search by the workers of a pool."""
     for some in (names[:4096], names):
         with TemporaryDirectory(dir=folder) as place, opened(place, shard_size=40_000, pool=pool) as work:
-            result = work.over(linker.configured(encoder=linker.encoder)).link(some)
+            result = linker.configured(encoder=linker.encoder).configured(over=work).link(some)
     return float(result.manifest["seconds"]["encode and search"])
 
 
@@ -293,7 +293,7 @@ def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
                 found, stamps = [], dict[Path, int]()
                 with opened(folder / "work", shard_size=size, pool=pool) as work:
                     for job in jobs:
-                        found.append([*runs(job, documents, work.over(linker), folder)])
+                        found.append([*runs(job, documents, linker.configured(over=work), folder)])
                         now = {part: part.stat().st_mtime_ns for part in work.folder.glob(f"*/{MANIFEST}")}
                         made["made_again"] += sum(now[part] != stamp for part, stamp in stamps.items())
                         stamps = now

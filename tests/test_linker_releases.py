@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_only_what_a_release_changed_is_searched() -> None:
 
     renamed = replace(kb.entities[-1], aliases=(*kb.entities[-1].aliases, "a quite unheard of name"))
     release = arbo.KnowledgeBase([arbo.Entity("N1", "unheard of"), *kb.entities[:-1], renamed])
-    after = arbo.Linker(release, config=few, search_all=counting).add(before)
+    after = arbo.Linker(release, config=few, over=SimpleNamespace(search_all=counting)).add(before)
     assert {things for _, things in searched} == {2, len(kb) + 1}
     assert sum(n for n, things in searched if things > 2) < len(documents.mentions) / 20
     assert arbo.diff(before, after).knowledge_base == {"new": 1, "changed": 1}

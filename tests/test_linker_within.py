@@ -54,7 +54,7 @@ def searched(linker: Linker, corpus: Corpus, k: int, *, discover: bool = False) 
     linker = linker.configured(kb=None, _entities=None) if discover else linker
     mentions = linker._mentions(corpus, np.arange(len(corpus.mentions)))
     settings = linker._search_settings(mentions, k, within_threshold=True)
-    return linker._weighed(retrieve(mentions, settings, quiet, linker.search_all), k)
+    return linker._weighed(retrieve(mentions, settings, quiet, linker._search_all), k)
 
 
 def of_whole(linker: Linker, mentions: Mentions, k: int, *, within_threshold: bool, **how: Any) -> SearchSettings:

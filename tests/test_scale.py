@@ -89,7 +89,7 @@ def test_shards_do_not_change_a_run(sample: Sample, tmp_path: Path, size: int, d
     kb, documents = data or (sample[1], few(sample))
     made = linker(kb, **settings)
     with opened(tmp_path / "work", shard_size=size, pool=Shuffled()) as work:
-        found, expected = ((one.link if kb else one.discover)(documents) for one in (work.over(made), made))
+        found, expected = ((one.link if kb else one.discover)(documents) for one in (made.configured(over=work), made))
     assert hashes(found, tmp_path / "other") == hashes(expected, tmp_path / "run")
 
 
@@ -99,7 +99,7 @@ def test_processes_corrections_and_growth(sample: Sample, tmp_path: Path) -> Non
     plain = linker(sample[1])
     whole = hashes(plain.link(documents, corrections), tmp_path / "whole")
     with opened(tmp_path / "work", 2, shard_size=60) as work:
-        spread = work.over(plain)
+        spread = plain.configured(over=work)
         assert hashes(spread.link(documents, corrections), tmp_path / "spread") == whole
         grown = spread.link(documents[:9], corrections)
     again = hashes(plain.add(grown, documents[9:]), tmp_path / "grown")
@@ -318,7 +318,7 @@ def test_documents_and_entities_are_added_and_removed_in_shards(sample: Sample, 
     added = more.add(before, documents[9:])
     whole = [hashes(run, tmp_path / "plain") for run in (added, more.remove(added, [documents[0].id]))]
     with opened(tmp_path / "work", shard_size=100, pool=Shuffled()) as work:
-        spread = work.over(more)
+        spread = more.configured(over=work)
         again = spread.add(before, documents[9:])
         assert stages_of(work.folder) == {"search", "things", "vectors"}
         assert hashes(again, tmp_path / "spread") == whole[0]
@@ -347,7 +347,7 @@ def test_shards_do_not_change_a_run_with_a_transformer(
     expected = hashes(plain.link(documents), tmp_path / "plain")
     for size in (7, 500):
         with opened(tmp_path / "work", shard_size=size, pool=Shuffled(), tell=told.append) as work:
-            spread = work.over(plain)
+            spread = plain.configured(over=work)
             assert hashes(spread.link(documents), tmp_path / "run") == expected
     assert len({line for line in told if line.startswith("embedding")}) == 2
     grown, again = (one.add(one.link(documents[:9]), documents[9:]) for one in (plain, spread))
@@ -364,7 +364,7 @@ def test_processes_read_the_tower_and_go_on(
     documents = few(sample)
     told: list[str] = []
     with opened(tmp_path / "work", 2) as work:
-        spread = work.over(plain)
+        spread = plain.configured(over=work)
         found = spread.link(documents[:8])
     expected = hashes(with_transformer(sample, bert).link(documents[:8]), tmp_path / "plain")
     assert hashes(found, tmp_path / "spread") == expected
@@ -373,7 +373,7 @@ def test_processes_read_the_tower_and_go_on(
     np.save(damaged, np.zeros(3))
     plain = with_transformer(sample, bert)
     with opened(tmp_path / "work", tell=told.append) as work:
-        assert hashes(work.over(plain).link(documents[:8]), tmp_path / "again") == expected
+        assert hashes(plain.configured(over=work).link(documents[:8]), tmp_path / "again") == expected
     assert {name for name, _ in made.items() ^ parts_of(tmp_path / "work").items()} == {damaged.parent.name}
     total = sum(name.startswith("embedding") for name in parts_of(tmp_path / "work"))
     taken = [int(line.split(": ")[1].split(" of ")[0]) for line in told if "embedding" in line]
@@ -416,7 +416,7 @@ def test_tasks_use_the_device_of_their_pool_and_parts_name_its_kind(
     for device in ("cuda:0", "cuda:1", "cpu"):
         pool = Elsewhere(device)
         with pytest.raises(LookupError), opened(tmp_path / "work", pool=pool) as work:
-            work.over(with_transformer(sample, bert)).link(few(sample))
+            with_transformer(sample, bert).configured(over=work).link(few(sample))
         asked.append(pool.asked)
         assert 1_000_000_000 < pool.memory < 1_010_000_000
     assert [device for _, device in asked] == ["cuda:0", "cuda:1", "cpu"]

@@ -92,7 +92,7 @@ def test_two_nodes_do_not_change_a_run(sample: Sample, tmp_path: Path, pool: Clu
     corrections = [{"mention": mention.id, "entity": None}, {"same": [other.id, mention.id]}]
     expected = hashes(made.link(documents, corrections), tmp_path / "run")
     with opened(tmp_path / "work", shard_size=60, pool=pool) as work:
-        spread = work.over(made)
+        spread = made.configured(over=work)
         assert hashes(spread.link(documents, corrections), tmp_path / "spread") == expected
         before = spread.link(documents[:9], corrections)
         known = parts_of(work.folder)
@@ -109,7 +109,7 @@ def test_two_nodes_embed_as_one_process(
     plain = with_transformer(sample, bert)
     expected = hashes(plain.link(few(sample)), tmp_path / "plain")
     with opened(tmp_path / "work", pool=pool) as work:
-        assert hashes(work.over(plain).link(few(sample)), tmp_path / "spread") == expected
+        assert hashes(plain.configured(over=work).link(few(sample)), tmp_path / "spread") == expected
     assert sum(name.startswith("embedding") for name in parts_of(tmp_path / "work")) > 2
 
 

@@ -32,7 +32,7 @@ def outside(tmp_path: Path) -> Path:
 def test_removing_a_work_folder_follows_no_link(tmp_path: Path, outside: Path, sample: Sample) -> None:
     folder = tmp_path / "work"
     with work.opened(folder) as opened:
-        arbo.Linker(sample[1], search_all=opened.search_all).link(sample[0])
+        arbo.Linker(sample[1], over=opened).link(sample[0])
     part = next(path for path in folder.iterdir() if (path / "part.json").exists())
     (folder / "linked").symlink_to(outside)
     (folder / ".arbo-partial-1").symlink_to(outside)

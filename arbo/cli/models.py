@@ -78,7 +78,7 @@ class JobConfig(Settings):
         how: Any = {"shard_size": self.shard_size, "tell": console.say}
         try:
             with cluster as pool, opened(folder, self.workers, pool=pool, **how) as work:
-                yield work.over(linker)
+                yield linker.configured(over=work)
         except BaseException:
             if any(folder.glob(f"*/{MANIFEST}")):
                 console.say(f"finished parts are kept in {folder}, and the same command takes them")

@@ -3,11 +3,11 @@
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,8 @@ class DualEncoder(TowerModel, Encoder):
     cache: Path | None = None
     name: str = ""  # the folder or hub name from which it was loaded
     learnt: str = field(default="", repr=False)
-    embed_all: Callable[..., Iterable[tuple[int, Floats]]] = field(default=embed_all, repr=False)  # or as `Work` does
+    over: Any = field(default=None, repr=False)
+    """What embeds elsewhere by its `embed_all`, such as `arbo.scale.work.Work`; None: this process."""
     kind: ClassVar[str] = "transformer"
 
     def __post_init__(self) -> None:
@@ -243,7 +244,8 @@ class DualEncoder(TowerModel, Encoder):
         note = f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else ""
         progress = announce(f"embedding {what}{note}")
         slices = [missing[begin : begin + SLICE] for begin in range(0, len(missing), SLICE)]
-        for place, vectors in self.embed_all(texts, slices, self.config.pooling, what=what, progress=progress):
+        embed = embed_all if self.over is None else self.over.embed_all
+        for place, vectors in embed(texts, slices, self.config.pooling, what=what, progress=progress):
             matrix[slices[place]] = vectors
             if store:
                 store.add(texts.keys[slices[place]], vectors)

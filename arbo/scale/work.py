@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,6 @@ from arbo.scale.search import in_shards, shard_index
 if TYPE_CHECKING:  # workers do without them
     from arbo.encoders.dual import Texts
     from arbo.encoders.tower import Tower
-    from arbo.linker import Linker
 
 SHARD_SIZE = 1 << 19
 """Default number of distinct vectors in a shard: with n-grams, a search of them takes half a gigabyte."""
@@ -43,19 +42,12 @@ _UNFINISHED = ".arbo-partial-", ".arbo-old-"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Work:
-    """A work folder and what executes its tasks."""
+    """A work folder and what executes its tasks, for `Linker(over=...)`."""
 
     folder: Path
     pool: Executor | None
     shard_size: int
     tell: Callable[[str], None] = lambda _: None  # receives messages, such as how many parts are finished already
-
-    def over(self, linker: Linker) -> Linker:
-        """Return a linker that searches in shards and, if it has a transformer, embeds in slices."""
-        encoder: Any = linker.encoder
-        if hasattr(encoder, "embed_all"):
-            encoder = replace(encoder, embed_all=self.embed_all)
-        return linker.configured(encoder=encoder, search_all=self.search_all)
 
     def embed_all(
         self, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
@@ -160,7 +152,7 @@ def opened(
     >>> import arbo, tempfile
     >>> documents, kb = arbo.load_sample()
     >>> with tempfile.TemporaryDirectory() as folder, opened(folder) as work:
-    ...     result = work.over(arbo.Linker(kb)).link(documents)
+    ...     result = arbo.Linker(kb, over=work).link(documents)
     >>> result.link_table.equals(arbo.Linker(kb).link(documents).link_table)
     True
     """
