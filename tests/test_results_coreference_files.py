@@ -207,7 +207,7 @@ def test_clusters(read):
 
 def test_of_repeated_mentions_the_first_counts(read):
     lines = ['{"mentions": [[1, 2], "x", [1, 2]]}', '{"mentions": ["y", "x"]}', '{"mentions": ["x"]}']
-    assert read(lines, "jsonl") == ({"": [[(1, 2), "x"], ["y"]]}, {REPEATED: 3}, {})
+    assert read(lines, "jsonl") == ({"": [[(1, 2), "x"], ["y"]]}, {REPEATED: 3})
 
 
 @pytest.mark.parametrize(
