@@ -119,6 +119,16 @@ def test_every_change_is_told_once(first: list[int], second: list[int]) -> None:
     assert {row["cluster"] for row in changes.clusters.to_pylist() if row["after"]} == differing
 
 
+def test_decisions_are_told_with_what_followed() -> None:
+    base = arbo.KnowledgeBase([arbo.Entity("E0", "marsh fever"), arbo.Entity("E1", "kelp blight")])
+    documents = [document("d", "marsh fever", "marsh fevers", "blight"), document("e", "marsh fever")]
+    before = linker(base).link(documents)
+    lines = [{"mention": "d-0", "entity": "E1", "author": "Ann"}, {"mention": "d-2", "new": "rot"}]
+    changes = diff(before, linker(base).link(documents, lines))
+    assert changes.decisions == ["Ann: 'marsh fever' is kelp blight; 2 followed", "correction: 'blight' is rot"]
+    assert "Ann: 'marsh fever' is kelp blight; 2 followed" in str(changes).splitlines()
+
+
 def test_the_command_line(run: Run, tmp_path: object, sample: Sample, capsys: pytest.CaptureFixture[str]) -> None:
     documents, kb = sample
     folder = tmp_path

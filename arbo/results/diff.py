@@ -1,5 +1,6 @@
 """Differences between any two runs, which may have other documents, settings or models; mentions are matched by id."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,8 @@ class Diff:
     knowledge_base: Mapping[str, int] = field(default_factory=dict)
     """The numbers of entities that are ``new``, ``gone`` or ``changed`` in the knowledge base of the later run, and of
     those in the earlier run that are ``replaced``, which are also gone."""
+    decisions: Sequence[str] = ()
+    """Of each decision of people that changed mentions: who decided what, and how many mentions followed."""
     settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     """The settings of linker, encoder and other models that differ, before and after; ready for JSON."""
 
@@ -95,7 +98,7 @@ class Diff:
             for what, kinds in self.counts().items()
         ]
         changed = (f"{name} from {was!s:.40} to {now!s:.40}" for name, (was, now) in self.settings.items())
-        return "\n".join(lines + (["settings: " + ", ".join(changed)] if self.settings else []))
+        return "\n".join([*lines, *self.decisions, *(["settings: " + ", ".join(changed)] if self.settings else [])])
 
     def __repr__(self) -> str:
         return f"Diff({'; '.join(str(self).splitlines())})"
@@ -119,12 +122,27 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     row_in_a, exchange = rows_in(a, b), _exchange_of(a, b)
     was, now, pairs = _changed(a, b, row_in_a)
     causes = exchange.causes(row["cluster_id"] for row in was + now) if exchange else {}
-    return Diff(
-        pa.Table.from_pylist([*_cluster_changes(was, now, pairs, causes)], _CLUSTERS),
-        _mention_changes(a, b, row_in_a, causes),
-        exchange.counts if exchange else {},
-        _settings(a.manifest, b.manifest),
-    )
+    clusters = pa.Table.from_pylist([*_cluster_changes(was, now, pairs, causes)], _CLUSTERS)
+    mentions = _mention_changes(a, b, row_in_a, causes)
+    counts, settings = exchange.counts if exchange else {}, _settings(a.manifest, b.manifest)
+    return Diff(clusters, mentions, counts, _decisions(b, mentions["mention"]), settings)
+
+
+def _decisions(run: Run, changed: pa.ChunkedArray) -> list[str]:
+    """Return a sentence for each decision that changed mentions, in the order of the run."""
+    if run.correction_table is None or "follows" not in run.link_table.column_names:
+        return []
+    records = map(json.loads, run.correction_table["record"].to_pylist())
+    author = {record["mention"]: record.get("author") for record in records if "mention" in record}
+    rows = {id_: run.row_of[id_] for id_ in changed.to_pylist() if id_ in run.row_of}
+    followed = Counter(run.link_table["follows"].take(numbers(np.array([*rows.values()], np.int64))).to_pylist())
+    decided = sorted((followed.keys() | rows.keys()) & author.keys() & run.row_of.keys(), key=run.row_of.__getitem__)
+    sentences = []
+    for link in map(run.link_of, decided):
+        others, name = followed[link.mention.id], run.cluster_of(link).name
+        more = f"; {others:,} followed" if others else ""
+        sentences.append(f"{author[link.mention.id] or 'correction'}: {link.name!r:.60} is {name:.60}{more}")
+    return sentences
 
 
 def _exchange_of(a: Run, b: Run) -> Exchange | None:
