@@ -13,22 +13,22 @@ ids to ``doc.spans["arbo"]``, where spans may overlap, and gives each span ``spa
 Each document is a graph of its own, so that batches and processes change nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.util import minibatch, raise_error
+from spacy.util import minibatch
 
 import arbo
-from arbo.data import Corpus, Document, KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.spacy_docs import NIL, document_of_doc, spans_of
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.files import Format, PathLike, write_json
 from arbo.formats import read_knowledge_base
 from arbo.linker import Linker
@@ -68,7 +68,6 @@ class SpacyLinker:
         self.config = LinkerConfig.from_dict(settings or {})
         self.kb, self.encoder, self.spans_key = kb, encoder, spans_key
         self._linker: Linker | None = None
-        self._on_error: Callable[[str, Any, list[Doc], Exception], None] = raise_error
 
     @property
     def linker(self) -> Linker:
@@ -93,13 +92,9 @@ class SpacyLinker:
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
-        """Link the spans of `Doc`s, many at once; leave out invalid ones that the error handler accepts."""
+        """Link the spans of `Doc`s, many at once; raise DataError for an invalid one."""
         for docs in minibatch(stream, batch_size):
             yield from self._link(docs)
-
-    def set_error_handler(self, handler: Callable[[str, Any, list[Doc], Exception], None]) -> None:
-        """Set the function that is called for a `Doc` which is not valid, see `spacy.Language.set_error_handler`."""
-        self._on_error = handler
 
     def to_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> None:
         """Write the linker with its knowledge base and models to a folder; only files of an earlier one are replaced.
@@ -136,18 +131,9 @@ class SpacyLinker:
         self.linker = Linker(kb, encoder, config, reranker=reranker, edges=edges)
         return self
 
-    def _link(self, batch: Sequence[Doc]) -> list[Doc]:
-        """Link the spans of `Doc`s, and return the valid ones."""
-        documents: list[Document] = []
-        docs = []
-        for row, doc in enumerate(batch):
-            try:
-                documents.append(document_of_doc(str(row), doc, self.spans_key))
-            except DataError as error:
-                self._on_error(NAME, self, [doc], error)
-            else:
-                docs.append(doc)
-        corpus = Corpus(documents)
+    def _link(self, docs: list[Doc]) -> list[Doc]:
+        """Link the spans of `Doc`s, and return these."""
+        corpus = Corpus([document_of_doc(str(row), doc, self.spans_key) for row, doc in enumerate(docs)])
         links = iter(_links(self.linker.link(corpus)) if corpus.mentions else ())
         for doc in docs:
             spans = [_linked(doc, span, next(links)) for span in spans_of(doc, self.spans_key)]
