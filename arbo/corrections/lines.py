@@ -108,9 +108,7 @@ def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Corre
         source = enumerate(source, start=1)
     corrections = []
     for number, item in source:
-        if isinstance(item, Correction):
-            corrections.append(replace(item, status="obeyed", reason=None))
-        elif not isinstance(item, str) or item.strip():
+        if not isinstance(item, str) or item.strip():
             try:
                 corrections.append(_correction(parse(item) if isinstance(item, str) else item, file, number))
             except DataError as error:
