@@ -268,7 +268,7 @@ def by_method(jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo
         for method in METHODS:
             linked = decided(kb, retrieval, replace(linker.config, method=method)).evaluate().linking
             assert linked is not None
-            row[method] = linked.overall.accuracy
+            row[method] = linked.accuracy
         yield row
 
 

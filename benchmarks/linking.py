@@ -43,9 +43,9 @@ def quality(data: Data, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     assert scores.linking is not None
     assert scores.nil is not None
     assert scores.clustering is not None
-    yield "mentions_with_concept", scores.linking.overall.mentions
+    yield "mentions_with_concept", scores.linking.mentions
     yield "accuracy", scores.linking.accuracy
-    yield "accuracy_in_kb", scores.linking.overall.accuracy_in_kb
+    yield "accuracy_in_kb", scores.linking.accuracy_in_kb
     yield "recall_at_16", scores.linking.recall[16]
     yield "nil_f1", scores.nil.f1
     yield "ari", scores.clustering["ari"]
@@ -104,7 +104,7 @@ def thresholds(linker: arbo.Linker, train: Corpus) -> Iterator[tuple[str, float]
         scores = linker.configured(config=arbo.LinkerConfig(entity_threshold=limit)).link(train).evaluate()
         assert scores.linking is not None
         assert scores.nil is not None
-        right = scores.linking.overall.correct + scores.nil.correct
+        right = scores.linking.correct + scores.nil.correct
         yield f"threshold_{limit}.links_and_nil", right / scores.nil.mentions
         yield f"threshold_{limit}.nil_f1", scores.nil.f1
 

@@ -205,8 +205,8 @@ def preset(cell: Cell, name: str) -> Row:
     assert after is not None
     return {
         "scores": {
-            "recall@1 before": before.overall.recall[1],
-            "recall@1 after": after.overall.recall[1],
+            "recall@1 before": before.recall[1],
+            "recall@1 after": after.recall[1],
             "loss at first": float(np.mean(loss[:quarter])),
             "loss at last": float(np.mean(loss[-quarter:])),
             "seconds a step": spent / len(loss),

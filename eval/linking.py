@@ -182,14 +182,13 @@ class LinkingOutcomes(Brief):
 
 
 @dataclass(frozen=True)
-class LinkingScores:
-    """The result of `linking_scores`: scores of all mentions and of groups, and the numbers of mentions left out."""
+class LinkingScores(LinkingCounts):
+    """The result of `linking_scores`: counts of all mentions and of groups, and the numbers of mentions left out."""
 
-    overall: LinkingCounts
-    seen: LinkingCounts | None  # mentions whose gold concept occurs in the training data; None if unknown
-    unseen: LinkingCounts | None  # mentions whose gold concept does not; None if unknown
-    no_concept: int  # left out: mentions annotated as NIL without a gold id
-    not_annotated: int  # left out: mentions without an annotation
+    seen: LinkingCounts | None = None  # mentions whose gold concept occurs in the training data; None if unknown
+    unseen: LinkingCounts | None = None  # mentions whose gold concept does not; None if unknown
+    no_concept: int = 0  # left out: mentions annotated as NIL without a gold id
+    not_annotated: int = 0  # left out: mentions without an annotation
     macro: dict[str, MacroScores] = field(default_factory=dict)  # the means over groups, by the name of the grouping
 
     @classmethod
@@ -204,7 +203,7 @@ class LinkingScores:
         """Compute the scores of outcomes; see `linking_scores` for the parameters."""
         was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(outcomes))
         return cls(
-            overall=outcomes.count(k=k),
+            **vars(outcomes.count(k=k)),
             seen=None if was_seen is None else outcomes.count(was_seen, k=k),
             unseen=None if was_seen is None else outcomes.count(~was_seen, k=k),
             no_concept=int((outcomes.annotated & ~outcomes.concept).sum()),
@@ -214,35 +213,18 @@ class LinkingScores:
             },
         )
 
-    @property
-    def accuracy(self) -> float:
-        """Share of the mentions with a gold concept that are linked to a gold id."""
-        return self.overall.accuracy
-
-    @property
-    def accuracy_normalized(self) -> float | None:
-        """Share of the mentions with a gold candidate that are linked to a gold id; None without candidates."""
-        return self.overall.accuracy_normalized
-
-    @property
-    def recall(self) -> dict[int, float]:
-        """For each k, share of the mentions with a gold concept that have a gold id among their first k candidates."""
-        return self.overall.recall
-
     def as_dict(self) -> dict[str, Any]:
-        """Return the overall figures, and the groups under `seen`, `unseen` and `macro`, ready for JSON."""
+        """Return the figures of all mentions, and of groups under `seen`, `unseen` and `macro`, ready for JSON."""
         return {
-            **self.overall.as_dict(),
-            "no_concept": self.no_concept,
-            "not_annotated": self.not_annotated,
+            **super().as_dict(),
             "seen": self.seen.as_dict() if self.seen else None,
             "unseen": self.unseen.as_dict() if self.unseen else None,
             "macro": {name: scores.as_dict() for name, scores in self.macro.items()},
         }
 
     def __str__(self) -> str:
-        groups = {"all": self.overall, "seen": self.seen, "unseen": self.unseen}
-        lines = [f"{name}: {of}" for name, of in groups.items() if of is self.overall or (of and of.mentions)]
+        groups = {"seen": self.seen, "unseen": self.unseen}
+        lines = [f"all: {super().__str__()}", *(f"{name}: {of}" for name, of in groups.items() if of and of.mentions)]
         counted = {name: any(of.mentions for of in scores.groups.values()) for name, scores in self.macro.items()}
         means = [f"mean by {name}: {scores}" for name, scores in self.macro.items() if counted[name]]
         left_out = f"left out: {self.no_concept} NIL without an id, {self.not_annotated} not annotated"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from eval import LinkingCounts, linking, linking_outcomes, linking_scores
+from eval import LinkingCounts, LinkingScores, linking, linking_outcomes, linking_scores
 
 # 0: gold 7; 1: gold 4 or 5; 2: gold 6 or outside; 3: outside; 4: NIL without an id; 5: not annotated
 GOLD = {"gold_indptr": [0, 1, 3, 5, 6, 6, 6], "gold_indices": [7, 4, 5, 6, -1, -1]}
@@ -57,24 +57,23 @@ def by_brute_force(mentions, rows, predicted, candidates, ks):
 
 def test_what_each_mention_counts_for():
     scores = linking_scores(**GOLD, predicted=PREDICTED, annotated=ANNOTATED, candidates=CANDIDATES, k=[1, 3])
-    assert scores.overall == LinkingCounts(
-        mentions=4, in_kb=3, correct=2, found=(1, 3), k=(1, 3), retrieved=3, correct_retrieved=2
+    assert scores == LinkingScores(
+        4, 3, 2, found=(1, 3), k=(1, 3), retrieved=3, correct_retrieved=2, no_concept=1, not_annotated=1
     )
-    assert (scores.accuracy, scores.overall.accuracy_in_kb, scores.accuracy_normalized) == (2 / 4, 2 / 3, 2 / 3)
+    assert (scores.accuracy, scores.accuracy_in_kb, scores.accuracy_normalized) == (2 / 4, 2 / 3, 2 / 3)
     assert scores.recall == {1: 1 / 4, 3: 3 / 4}
-    assert scores.overall.recall_in_kb == {1: 1 / 3, 3: 1}
-    assert (scores.no_concept, scores.not_annotated) == (1, 1)
+    assert scores.recall_in_kb == {1: 1 / 3, 3: 1}
     assert scores.seen is scores.unseen is None
     assert scores.macro == {}
 
 
 def test_without_candidates_nothing_is_normalised():
     scores = linking_scores(**GOLD, predicted=PREDICTED, groups={"type": [*"aabbcc"]})
-    assert scores.overall == LinkingCounts(mentions=4, in_kb=3, correct=2)
+    assert (scores.mentions, scores.in_kb, scores.correct, scores.retrieved) == (4, 3, 2, None)
     assert scores.accuracy_normalized is scores.macro["type"].accuracy_normalized is None
     assert "normalized" not in str(scores)
     empty = linking_scores(**GOLD, predicted=PREDICTED, candidates=np.zeros((6, 0), int))
-    assert (empty.overall.retrieved, empty.accuracy_normalized) == (0, 0.0)
+    assert (empty.retrieved, empty.accuracy_normalized) == (0, 0.0)
 
 
 def test_it_prints_what_has_a_concept_and_serialises():
@@ -96,7 +95,7 @@ def test_recall_rises_with_k_and_is_the_accuracy_of_the_first_candidate_at_1(cas
     scores = linking_scores(*csr(rows), candidates[:, 0], candidates=candidates, k=[1, 2, 3, 4])
     recall = list(scores.recall.values())
     assert recall == sorted(recall)
-    assert recall[0] == scores.accuracy <= scores.overall.accuracy_in_kb <= scores.accuracy_normalized <= 1
+    assert recall[0] == scores.accuracy <= scores.accuracy_in_kb <= scores.accuracy_normalized <= 1
     # What is linked within what was retrieved, times what was retrieved, is what is linked.
     assert scores.accuracy == pytest.approx(recall[-1] * scores.accuracy_normalized)
 

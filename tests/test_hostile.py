@@ -36,7 +36,7 @@ def test_identical_spans_with_two_entities_are_linked_alike_and_scored_apart() -
     result = arbo.Linker(KB).link([arbo.Document("d", "marsh fever", mentions)])
     assert [link.entity for link in result.links] == ["E1", "E1"]
     linking = result.evaluate().linking
-    assert (linking.overall.mentions, linking.overall.correct) == (2, 1)
+    assert (linking.mentions, linking.correct) == (2, 1)
 
 
 def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:

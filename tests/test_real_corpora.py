@@ -59,7 +59,7 @@ def test_the_default(request: pytest.FixtureRequest, name: str, mentions: int, l
     evaluation = searched.link(arbo.LinkerConfig()).evaluate()
     assert evaluation.linking.accuracy >= least
     if name == "ncbi":
-        assert evaluation.linking.overall.mentions == mentions
+        assert evaluation.linking.mentions == mentions
         assert evaluation.linking.recall[16] >= 0.85
     else:
         assert evaluation.nil.gold > 0

@@ -25,9 +25,9 @@ DOCUMENTS = [document("d", *zip(NAMES, GOLD, strict=True))]
 def test_every_figure() -> None:
     evaluation = arbo.Linker(KB).link(DOCUMENTS).evaluate()
     linking, nil = evaluation.linking, evaluation.nil
-    assert (linking.overall.mentions, linking.overall.in_kb, linking.overall.correct) == (5, 4, 2)
+    assert (linking.mentions, linking.in_kb, linking.correct) == (5, 4, 2)
     assert linking.accuracy == 2 / 5
-    assert linking.overall.accuracy_in_kb == 2 / 4
+    assert linking.accuracy_in_kb == 2 / 4
     assert (linking.no_concept, linking.not_annotated) == (1, 1)
     assert linking.recall[2] == 4 / 5
     assert (nil.gold, nil.predicted, nil.correct) == (2, 2, 1)
@@ -132,7 +132,7 @@ def test_the_lines_are_the_scores() -> None:
     linking, nil, coreference = evaluation.linking, evaluation.nil, evaluation.coreference
     expected = {
         "accuracy": linking.accuracy,
-        "accuracy in KB": linking.overall.accuracy_in_kb,
+        "accuracy in KB": linking.accuracy_in_kb,
         "accuracy normalised": linking.accuracy_normalized,
         "recall@4": linking.recall[4],
         "recall@16": linking.recall[16],

@@ -146,7 +146,7 @@ def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
     result = linker.link(corpus)
     assert result.mention_table["gold_entities"].to_pylist() == [["E0"], [], ["E2"]]
     evaluation = result.evaluate()
-    assert (evaluation.linking.overall.in_kb, evaluation.nil.gold) == (2, 1)
+    assert (evaluation.linking.in_kb, evaluation.nil.gold) == (2, 1)
     assert linker.tune(corpus, objective="nil_f1").tuning is not None  # which without any NIL is an error
     pytest.importorskip("torch")
     from arbo.training.data import TrainingSet

@@ -131,14 +131,14 @@ def recalls(data: Data, encoder: arbo.DualEncoder) -> Row:
         found |= {f"recall@{k}{name}": counts.recall[k] for k in RECALL_AT}
     on_dev = linker.link(data.dev).evaluate().linking
     assert on_dev is not None
-    return found | {f"recall@{k} dev": on_dev.overall.recall[k] for k in RECALL_AT}
+    return found | {f"recall@{k} dev": on_dev.recall[k] for k in RECALL_AT}
 
 
 def parts(evaluation: Evaluation) -> Iterator[tuple[str, LinkingCounts]]:
     """Name the counts of all mentions, and of those whose entity training has seen or not."""
     assert evaluation.linking is not None
     for name, counts in zip(
-        PARTS, (evaluation.linking.overall, evaluation.linking.seen, evaluation.linking.unseen), strict=True
+        PARTS, (evaluation.linking, evaluation.linking.seen, evaluation.linking.unseen), strict=True
     ):
         assert counts is not None
         yield name, counts

@@ -184,7 +184,9 @@ def _mentions(seed: int, folder: Path) -> None:
     predicted, candidates = rng.integers(-1, 6, n).tolist(), rng.integers(-1, 6, (n, 4))
     seen, ks = rng.random(n) < 0.5, [4, 1, 2]
     scores = metrics.linking_scores(*links.csr(gold), predicted, candidates=candidates, k=ks, seen=seen)
-    for counts, group in ((scores.overall, seen | True), (scores.seen, seen), (scores.unseen, ~seen)):
+    overall = metrics.linking_outcomes(*links.csr(gold), predicted, candidates=candidates).count(k=ks)
+    assert vars(scores) == vars(scores) | vars(overall)
+    for counts, group in ((overall, seen | True), (scores.seen, seen), (scores.unseen, ~seen)):
         assert counts == links.by_brute_force(np.flatnonzero(group).tolist(), gold, predicted, candidates, ks)
     flags, annotated = rng.random((2, n)) < 0.5, np.append(rng.random(n - 1) < 0.8, True)
     own = metrics.nil_scores(*flags, annotated=annotated)
