@@ -105,11 +105,9 @@ def integer_array(
 ) -> IntArray:
     """Return `values` as int64, with the errors of `checked_array`.
 
-    Raise ValueError also for values below ``low`` or above 2^63 - 1.
+    Raise ValueError also for values below ``low``.
     """
     array = checked_array(values, name=name, kinds="iu", noun="integer", n_axes=n_axes, length=length)
-    if array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} holds {array.max()}; the largest value allowed is 2^63 - 1")
     array = array.astype(np.int64, copy=False)
     if array.size and int(array.min()) < low:
         where = np.argwhere(array < low)[0]

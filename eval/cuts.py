@@ -48,7 +48,7 @@ class Cuts(Brief):
     leaf_class: IntArray
     """(leaves with a class,) the class of each leaf, from 0, in an order in which every cluster is a range."""
     joined: IntArray
-    """(leaves with a class,) the first cut after that in which each leaf is with the previous one, or the last cut."""
+    """(leaves with a class,) the last cut in which each leaf is apart from the one before it."""
 
     def conll(self) -> FloatArray:
         """Return the CoNLL F1 of each cut that can be the best, and NaN for other cuts, as (cuts,).
@@ -94,9 +94,8 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
         right: (merges,) the other of the two nodes.
         height: (merges,) thresholds at which the merges happen, ascending. Merges of equal height happen together.
 
-    Raise ValueError if the lengths differ, a label is below -1, there are too few leaves for the merges, a merge joins
-    a node that does not exist yet or was joined before, or the heights are not finite and ascending, and TypeError if
-    labels or nodes are not integers.
+    Raise ValueError if the lengths differ, a label is below -1, a merge joins a node that does not exist yet or was
+    joined before, or the heights are not finite and ascending, and TypeError if labels or nodes are not integers.
 
     SciPy's tree of four points on a line:
 
@@ -144,14 +143,10 @@ def _checked(
     if not len(nodes[0]) == len(nodes[1]) == heights.size or heights.ndim != 1:
         shapes = f"left has length {len(nodes[0])}, right {len(nodes[1])} and height the shape {heights.shape}"
         raise ValueError(f"{shapes}; give two nodes and one height for each merge")
-    ordered = np.isfinite(heights)
-    ordered[1:] &= heights[1:] >= heights[:-1]
+    ordered = np.isfinite(heights) & (heights >= np.append(-np.inf, heights[:-1]))
     if not ordered.all():
         i = int(np.argmin(ordered))
-        problem = f"is below height[{i - 1}]={heights[i - 1]}" if np.isfinite(heights[i]) else "is not finite"
-        raise ValueError(f"height[{i}]={heights[i]} {problem}; heights must be finite and ascending")
-    if 0 < (n := len(heights)) >= len(classes):
-        raise ValueError(f"labels_true has length {len(classes)}, but must be longer than left, which has {n}")
+        raise ValueError(f"height[{i}] is {heights[i]}; heights must be finite and ascending")
     late = np.maximum(*nodes) >= len(classes) + np.arange(len(heights))
     if late.any():
         i = int(np.argmax(late))

@@ -125,13 +125,13 @@ def test_without_a_leaf_that_has_a_class(labels):
     [
         ([0], [1, 2], [1.0], "left has length 1, right 2"),
         ([0], [1], [1.0, 2.0], r"height the shape \(2,\)"),
-        ([0, 3], [1, 2], [2.0, 1.0], r"height\[1\]=1.0 is below height\[0\]=2.0"),
-        ([0, 3], [1, 2], [1.0, np.nan], r"height\[1\]=nan is not finite"),
+        ([0, 3], [1, 2], [2.0, 1.0], r"height\[1\] is 1.0; heights must be finite and ascending"),
+        ([0, 3], [1, 2], [1.0, np.nan], r"height\[1\] is nan"),
         ([0, 4], [1, 2], [1.0, 1.0], "merge 1 .* joins the nodes 4 and 2, but the largest node before it is 3"),
         ([0, 3], [3, 2], [1.0, 1.0], "merge 0 .* joins the nodes 0 and 3, but the largest node before it is 2"),
         ([0, 0], [1, 2], [1.0, 1.0], "node 0 is joined 2 times"),
         ([-1], [1], [1.0], "left holds -1 at position 0"),
-        ([0, 2, 4, 6], [1, 3, 5, 7], [1.0] * 4, "labels_true has length 3, but must be longer than left, which has 4"),
+        ([0, 2, 4, 6], [1, 3, 5, 7], [1.0] * 4, "merge 2 .* joins the nodes 4 and 5"),
     ],
 )
 def test_arrays_that_are_no_tree(left, right, height, message):
