@@ -164,9 +164,9 @@ def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), f
     if {*map(type, ids)} <= {str, int} and len({*own}) == len(names) and all(map(str.strip, own)) and are_storable(own):
         labels = own
     if further:
-        records = [{**row, **more} for row, more in zip(parsed(metadata), further, strict=True)]
+        kept = parsed(metadata) if any(metadata) else [{}] * len(names)
         encode = json.JSONEncoder(default=str).encode
-        metadata = [encode(row) if row else None for row in records]
+        metadata = [encode({**row, **more}) if row or more else None for row, more in zip(kept, further, strict=True)]
     return Tables.of_names(labels, names, metadata)
 
 

@@ -21,7 +21,6 @@ the texts. TSV holds each text as it is.
 """
 
 import csv
-import json
 import os
 import re
 from collections import Counter
@@ -44,8 +43,8 @@ from arbo.data.arrow import numbers, starts
 from arbo.data.entity_table import joined, table_of_columns
 from arbo.data.gold_ids import ids_in
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.rows import BLANK, COLUMNS, Placed, are_storable, documents_of, entities_of
-from arbo.data.tables import Tables, blank_notes
+from arbo.data.rows import BLANK, COLUMNS, Placed, are_storable, documents_of, entities_of, tables_of_column
+from arbo.data.tables import blank_notes
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_head, read_text, unpacked
@@ -66,7 +65,8 @@ _IDS |= {"DiseaseID": "id", "ChemicalID": "id", "GeneID": "id", "DiseaseName": "
 _IDS |= {"GeneSymbol": "name", "AltDiseaseIDs": "alternative_ids", "AltGeneIDs": "alternative_ids"}
 _COMMENTS = re.compile(r"\A(?:#(?:[^\S\n][^\n]*)?\n)+")
 _NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
-_OF_A_NAME = {"document_id", "mention_id", "text", "start", "end"}
+_BESIDE_NAMES = {*COLUMNS, "context"}
+"""Columns that say more of a mention than its name and its id."""
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 _LIKE_A_NAME = re.compile(
     r"(.*[\W_])?(id|identifier|code|cui|name|label|term|title|str)s?|\w+(?-i:ID|Name|Label)", re.I
@@ -98,46 +98,38 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     """
     column_name, is_parquet = own_name(column), ".parquet" in path.name
     kind: Kind = "tsv" if ".tsv" in path.name else "csv"
-    rows = list[Placed]()
-    for number, (place, row) in enumerate(_parquet(path) if is_parquet else _delimited(path, kind, (), column_name)):
-        if isinstance(row, dict):
-            if column_name not in row and is_parquet:  # a short line of CSV has no last cells
-                raise DataError(f"there is no column {column!r}; the columns are {', '.join(row)}", file=place)
-            name = str(row.pop(column_name, None) or "").strip()
-            text, context = row.get("text") or name, row.pop("context", None)
-            if not name:
-                name = text = BLANK
-            elif context or name not in text:
-                text = f"{name}\n{context or text}"
-            start, id_ = text.index(name), row.pop("id", None)
-            id_ = str(number if id_ is None else id_)
-            row |= {"document_id": id_, "text": text, "start": start, "end": start + len(name)}
-        rows.append((place, row))
+    rows = [*(_parquet(path) if is_parquet else _delimited(path, kind, (), column_name))]
     named = [row for _, row in rows if isinstance(row, dict)]
-    if len({row["document_id"] for row in named}) == len(named):
-        for row in named:
-            row.setdefault("mention_id", row["document_id"])
-    corpus = Corpus(_name_tables(rows) or documents_of(rows, on_error))
+    if is_parquet and named and column_name not in named[0]:  # a short line of CSV has no last cells
+        raise DataError(f"there is no column {column!r}; the columns are {', '.join(named[0])}", file=rows[0][0])
+    for row in named:
+        row[column_name] = str(row.get(column_name) or "").strip()
+    names, ids = [row[column_name] for row in named], [str(row["id"]) for row in named if row.get("id") is not None]
+    are_alone = len(named) == len(rows) and _BESIDE_NAMES.isdisjoint({*chain.from_iterable(named)} - {column_name})
+    if are_alone and len({*ids}) in (0, len(rows)) and are_storable(names) and are_storable(ids):
+        corpus = Corpus(tables_of_column((), named, column_name))
+    else:
+        corpus = Corpus(documents_of(_in_texts(rows, column_name), on_error))
     corpus.notes.update(blank_notes(corpus.tables.mentions))
     return corpus
 
 
-def _name_tables(rows: Sequence[Placed]) -> Tables | None:
-    """Make the tables of names at once; None if a row has more than a valid name, an id and further columns."""
-    names, ids, metadata = list[str](), list[str](), list[str]()
-    for _, row in rows:
-        if not isinstance(row, dict) or row["start"] or len(row["text"]) != row["end"]:
-            return None
-        further = {key: cell for key, cell in row.items() if key not in _OF_A_NAME and cell is not None}
-        if not further.keys().isdisjoint(COLUMNS) or not {*map(type, further.values())} <= {str}:
-            return None
-        names.append(row["text"])
-        ids.append(row["document_id"])
-        metadata.append(json.dumps(further, ensure_ascii=False))
-    same = ids == [row.get("mention_id") for _, row in rows if isinstance(row, dict)]
-    if not same or not all(map(str.strip, ids)) or not all(map(are_storable, (names, ids, metadata))):
-        return None
-    return Tables.of_names(ids, names, [None if text == "{}" else text for text in metadata])
+def _in_texts(rows: Sequence[Placed], column: str) -> Sequence[Placed]:
+    """Return rows of mentions, each the name in a column with the text in which it stands."""
+    named = [(number, row) for number, (_, row) in enumerate(rows) if isinstance(row, dict)]
+    for number, row in named:
+        name, context, id_ = row.pop(column), row.pop("context", None), row.pop("id", None)
+        text = row.get("text") or name
+        if not name:
+            name = text = BLANK
+        elif context or name not in text:
+            text = f"{name}\n{context or text}"
+        start, id_ = text.index(name), str(number if id_ is None else id_)
+        row |= {"document_id": id_, "text": text, "start": start, "end": start + len(name)}
+    if len({row["document_id"] for _, row in named}) == len(named):
+        for _, row in named:
+            row.setdefault("mention_id", row["document_id"])
+    return rows
 
 
 def read_entities(
