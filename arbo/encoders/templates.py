@@ -11,10 +11,10 @@ tokenised as ordinary text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MENTION_FIELDS = ("left", "mention", "right")
 ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
+
+_PIECE = re.compile(r"\{(.*?)\}|[^\s{]+")  # a field, whose name is the group, or a literal
 
 # Literals for tokens whose names depend on the model.
 _MODEL_TOKENS = ("[CLS]", "[SEP]")
@@ -64,25 +66,17 @@ class Template:
     @classmethod
     def parse(cls, text: str, fields: Sequence[str], *, focus: str) -> Self:
         """Parse a template; raise UsageError for an unknown, repeated or formatted field, or a missing focus."""
-        parts: list[Part] = []
-        literals = ""
         try:
             check_text(text, "it")
-            pieces = list(Formatter().parse(text))
-        except (DataError, ValueError) as error:
-            raise UsageError(f"template {text!r}: {error}; fields are written {{{focus}}}") from None
-        for literal, field, spec, conversion in pieces:
-            literals += literal
-            if field is None:  # after a doubled brace
-                continue
-            if field not in fields or Part(field, True) in parts or spec or conversion:
+        except DataError as error:
+            raise UsageError(f"template {text!r}: {error}") from None
+        parts: list[Part] = []
+        for piece in _PIECE.finditer(text):
+            part = Part(piece[0], False) if piece[1] is None else Part(piece[1], True)
+            if part.is_field and (part.text not in fields or part in parts):
                 known = ", ".join(f"{{{name}}}" for name in fields)
-                raise UsageError(
-                    f"template {text!r}: {{{field}}} is no plain field; write each of {known} at most once"
-                )
-            parts += [*(Part(word, False) for word in literals.split()), Part(field, True)]
-            literals = ""
-        parts += [Part(word, False) for word in literals.split()]
+                raise UsageError(f"template {text!r}: {piece[0]} is no plain field; write each of {known} at most once")
+            parts.append(part)
         if Part(focus, True) not in parts:
             raise UsageError(f"template {text!r} leaves out {{{focus}}}; add it")
         return cls(tuple(parts), focus)
