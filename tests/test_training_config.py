@@ -60,7 +60,7 @@ def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
         (CrossEncoderConfig, {"candidates": 0}, "at least 1"),
         (CrossEncoderConfig, {"entity_threshold": 1.5}, "from 0 to 1"),
         (CrossEncoderConfig, {"max_length": 0}, "max_length must be"),
-        (CrossEncoderConfig, {"retrieval_weight": -1}, "retrieval_weight must be a number from 0 to 1e"),
+        (CrossEncoderConfig, {"retrieval_weight": -1}, "retrieval_weight must be a number of at least 0"),
         (arbo.EncoderConfig, {"mention": "[CLS]"}, r"leaves out \{mention\}"),
         (arbo.EncoderConfig, {"entity": "{mention}"}, r"\{mention\} is no plain field"),
         (arbo.EncoderConfig, {"mention": None}, "mention must be a string"),
@@ -117,7 +117,7 @@ def test_the_settings_of_papers(settings: Any, said: str) -> None:
 def test_the_rest_of_the_presets() -> None:
     arboel, pel, amh = (PRESETS[name] for name in ("arboel", "pel", "amh-dual"))
     assert arboel.encoder == arbo.EncoderConfig.in_context()
-    assert (pel.training.alpha, pel.training.margin, pel.training.hard_share) == (32, 0, 0.5)
+    assert (pel.training.scale, pel.training.margin, pel.training.hard_share) == (None, 0, 0.5)
     assert (pel.encoder.pooling, pel.encoder.metric, pel.encoder.max_length) == ("mean", "cosine", 128)
     assert pel.encoder.mention == _MARKED_MENTION
     assert pel.encoder.entity == f"[CLS] {RERANKING_PRESETS['pel'][1].entity}"

@@ -72,7 +72,7 @@ def test_values_and_gradients(name, scale):
 @pytest.mark.parametrize(("alpha", "margin"), [(32, 0.0), (32, 0.1), (100, 0.05), (2, 0.5)])
 def test_the_proxy_loss_has_its_own_scale_and_margin(alpha, margin):
     """Equations 3 and 4 of the proxy paper, over cosines."""
-    loss = configured("cosine", loss="proxy", alpha=alpha, margin=margin, scale=7.0)
+    loss = configured("cosine", loss="proxy", scale=alpha, margin=margin)
     scores, exists = drawn(1)
     assert_as_reference(loss, "proxy", scores.tanh(), exists, alpha=alpha, margin=margin)
 

@@ -109,7 +109,7 @@ def test_the_loss_over_mixed_up_negatives(metric, alpha):
 def test_the_share_is_of_scores_as_the_loss_scales_them():
     pairs = drawn(1, "cosine")
     for config, scale in (
-        (TrainingConfig(loss="proxy", alpha=9.0, mixup=0.5), 9.0),
+        (TrainingConfig(loss="proxy", scale=9.0, mixup=0.5), 9.0),
         (TrainingConfig(loss="cross-entropy", mixup=0.5), 20.0),
         (TrainingConfig(loss="cross-entropy", mixup=0.5, scale=3.0), 3.0),
     ):

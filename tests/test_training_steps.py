@@ -62,7 +62,7 @@ def dual_loss(it: Any, batch: Any) -> Any:
     return float(total.detach())
 
 
-PROXY = {"loss": "proxy", "alpha": 4.0}
+PROXY = {"loss": "proxy", "scale": 4.0}
 PLAIN = {"loss": "cross-entropy", "scale": 0.3}
 
 

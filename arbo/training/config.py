@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from arbo.engine import Metric
 from arbo.progress import Announce, on_screen
 from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
@@ -100,10 +99,8 @@ class TrainingConfig(LoopConfig):
     loss: LossName = "cross-entropy"
     """See `arbo.training.losses`."""
     scale: Above0 | None = None
-    """Factor by which a loss other than ``proxy`` multiplies similarities; None means 1 for inner products and 20 for
-    cosines."""
-    alpha: Above0 = 32.0
-    """For ``proxy``: factor by which the loss multiplies similarities."""
+    """Factor by which the loss multiplies similarities; None means 32 for ``proxy``, and for other losses 1 for inner
+    products and 20 for cosines."""
     margin: NotBelow0 = 0.0
     """For ``proxy``: similarities of positives are pulled above this value, those of negatives below minus it."""
     refresh: Count | None = None
@@ -111,13 +108,6 @@ class TrainingConfig(LoopConfig):
     best: Selection = "recall@1"
     """Score on the development documents that selects the model; those of clusters (``ari``, ``b3`` and ``conll``) are
     taken at their best thresholds."""
-
-    def scale_of(self, metric: Metric) -> float:
-        """Return the factor by which the loss multiplies similarities."""
-        if self.loss == "proxy":
-            return self.alpha
-        defaults: dict[Metric, float] = {"dot": 1.0, "cosine": 20.0}
-        return defaults[metric] if self.scale is None else self.scale
 
 
 WITHOUT_KB = TrainingConfig(positives="arborescence", negatives="knn", best="ari")

@@ -147,7 +147,7 @@ def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
 
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
     """Return the loss of each mention, after mixup of the negatives if configured; (mentions,)."""
-    scale = config.scale_of(metric)
+    scale = config.scale or (32.0 if config.loss == "proxy" else 20.0 if metric == "cosine" else 1.0)
     if config.mixup is not None:
         share = config.mixup * positive_share(scale * pairs.scores, pairs.exists)
         mixed = mixed_up(pairs.node, share, gradient=config.mixup_gradient)
