@@ -40,12 +40,11 @@ from training_builders import (
 import arbo
 from arbo.data.fingerprint import learnt_from, warnings_of
 from arbo.encoders.tower import Tower
-from arbo.errors import DataError, UsageError
+from arbo.errors import ArboError, DataError, UsageError
 from arbo.training import frame as files, loop
 from arbo.training.config import WITHOUT_KB
 from arbo.training.dual import trainer as dual
 from arbo.training.frame import checkpoints
-from arbo.training.loop import TrainingError
 from arbo.training.losses import LOSSES
 
 pytestmark = pytest.mark.slow
@@ -363,7 +362,7 @@ def test_a_loss_that_is_no_number_stops_and_leaves_the_last_good_model(
         return good(scores, exists) * (1 if next(steps) < epoch else float("nan"))
 
     monkeypatch.setitem(LOSSES, "arborescence", spoilt)
-    with pytest.raises(TrainingError, match=f"step {epoch + 1}: the loss is nan"):
+    with pytest.raises(ArboError, match=f"step {epoch + 1}: the loss is nan"):
         begin("dual", bert, tmp_path / "model")
     (best,) = (tmp_path / "model.training").glob("best-*")
     assert all(value.isfinite().all() for value in weights(arbo.DualEncoder.from_pretrained(best)))

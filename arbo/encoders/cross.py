@@ -7,7 +7,7 @@ candidates of a first stage, see `arbo.retrieval.reranking`.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -22,13 +22,11 @@ from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
-from arbo.settings import Count, Number, Range, Settings, Share
+from arbo.settings import Count, NotBelow0, Number, Settings, Share
 
 SLICE = 4096  # number of pairs whose tokens are in memory at once
 
 PairPooling = Literal["cls", "mean"]
-_MOST = 1e30  # its product with a similarity still fits in float32
-_Weight = Annotated[float, Range(f"a number from 0 to {_MOST:g}", 0, _MOST)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class CrossEncoderConfig(Settings):
     candidates: Count = 64
     """Number of candidates per mention in training and, by default, in `arbo link`; in Python, a `Linker` with this
     reranker reads `LinkerConfig.candidates` of them."""
-    retrieval_weight: _Weight = 0.0
+    retrieval_weight: NotBelow0 = 0.0
     """Weight of the similarity from retrieval, which is added to the score. It is also added in training, so that the
     cross-encoder learns to correct the retrieval. 0 leaves the similarity out, as the papers do."""
     entity_threshold: Share = 0.5

@@ -170,7 +170,12 @@ class NgramEncoder(Encoder):
         spans, start, place = grams_of(words, self.sizes, 0, len(words))
         distinct_grams, in_word = spans.numbered()
         grams = StringTable.of(Spans.of(distinct_grams))
-        word_count, gram_count = n_holders(in_name, (start, in_word), is_first, (len(words), len(grams)))
+        n, workers = len(words), os.cpu_count() or 1
+        total = np.zeros((workers, n + len(grams)))
+        in_parallel(
+            lambda one: _count(in_name, (start, in_word), is_first, one, workers, total[one], n), range(workers)
+        )
+        word_count, gram_count = np.split(total.sum(axis=0), [n])
         known = Frequencies(len(distinct), words, grams, word_count, gram_count)
         fitted = replace(self, frequencies=known)
         fitted._read.append((read, in_name, fitted._word_vectors(known, (start, in_word), place, word_count)))
@@ -276,19 +281,6 @@ def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -
     return Spans(text, at[:-1], at[1:]), start, place
 
 
-def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int]) -> tuple[Doubles, Doubles]:
-    """Count the names that contain each word, and each n-gram; a name counts where ``counts`` is true.
-
-    ``in_name`` has the words of each name, ``in_word`` the n-grams of each word; ``n`` are the numbers of words and
-    n-grams, and the lengths of the results.
-    """
-    workers = os.cpu_count() or 1
-    total = np.zeros((workers, sum(n)))
-    in_parallel(lambda worker: _count(in_name, in_word, counts, worker, workers, total[worker], n[0]), range(workers))
-    words, grams = np.split(total.sum(axis=0), n[:1])
-    return words, grams
-
-
 def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles) -> sp.csr_array:
     """Return the sum of the words of each name, scaled to length 1, as float32; (names, dimensions of words + 1).
 
@@ -355,7 +347,7 @@ def _grams(text: Bytes, start: Ids, sizes: Ids) -> tuple[Bytes, Ids, Ids, Ids]:
 
 @kernel
 def _count(in_name: Items, in_word: Items, counts: Bools, first: int, step: int, total: Doubles, n_words: int) -> None:
-    """Count the names with each word and then with each n-gram, among every ``step``-th name."""
+    """Count the names with each word and then with each n-gram, among every ``step``-th name that ``counts``."""
     last = np.full(len(total) - n_words, -1, np.int64)
     for name in range(first, len(counts), step):
         if counts[name]:

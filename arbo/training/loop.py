@@ -24,10 +24,6 @@ from arbo.training.frame import LOG, State, Workplace, best_model, checkpoints, 
 _ORDER = 0  # seed of the order of queries, beside the seeds of what a step samples
 
 
-class TrainingError(ArboError):
-    """The loss or a gradient is NaN or infinite."""
-
-
 Model = TypeVar("Model", bound=TowerModel)
 Batch = TypeVar("Batch", bound=Sized)
 
@@ -152,8 +148,7 @@ class Trainer(ABC, Generic[Model, Batch]):
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
         """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name.
 
-        Raise TrainingError if the loss or, except with float16, the gradient is not finite; and ArboError if there is
-        not enough memory.
+        Raise ArboError if the loss or, except with float16, the gradient is not finite, or there is not enough memory.
         """
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
@@ -179,7 +174,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         is_scaled = self.accelerator.scaler is not None  # its first gradients may overflow; it skips that step
         if not math.isfinite(total) or not (math.isfinite(norm) or is_scaled):
             advice = f"delete {self.folder}, and train with a smaller learning rate, or with precision 'float32'"
-            raise TrainingError(f"step {step + 1}: the loss is {total}, the norm of the gradient {norm}; {advice}")
+            raise ArboError(f"step {step + 1}: the loss is {total}, the norm of the gradient {norm}; {advice}")
         self.optimizer.step()
         return {"loss": total, "gradient": norm, "learning_rate": rate}
 

@@ -236,8 +236,7 @@ def train(
     Raises:
         DataError: no mention has a gold id that the knowledge base has or, without a knowledge base, no two mentions
             have the same gold id or cluster; or a checkpoint cannot be read.
-        TrainingError: the loss or a gradient is NaN or infinite.
-        ArboError: there is not enough memory for the micro-batch.
+        ArboError: the loss or a gradient is NaN or infinite, or there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the negatives are ``in-batch`` and a batch has one mention; the device
             does not support the precision; or there is no knowledge base, but the settings need one, or the encoder has
