@@ -16,7 +16,7 @@ from builders import Bomb, batches, dual_encoder
 
 import arbo
 from arbo.encoders import dual
-from arbo.encoders.dual import EmbeddingStore, key_of
+from arbo.encoders.dual import add_vectors, find_vectors, key_of
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
 
@@ -51,13 +51,13 @@ def some(n: int, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_what_was_added_is_found(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path / "a b" / "é" / "model")
+    folder = tmp_path / "a b" / "é" / "model"
     keys, vectors = some(20)
-    store.add(keys[:12], vectors[:12])
-    store.add(keys[10:15], vectors[10:15])
+    add_vectors(folder, keys[:12], vectors[:12])
+    add_vectors(folder, keys[10:15], vectors[10:15])
     into = np.zeros((20, 3), np.float32)
     order = np.random.default_rng(1).permutation(20)
-    known = EmbeddingStore(tmp_path / "a b" / "é" / "model").find(keys[order], into)
+    known = find_vectors(folder, keys[order], into)
     assert known.tolist() == (order < 15).tolist()
     assert np.array_equal(into[known], vectors[order][known])
     assert not into[~known].any()
@@ -66,11 +66,10 @@ def test_what_was_added_is_found(tmp_path: Path) -> None:
 def test_keys_that_differ_in_zero_bytes_alone(tmp_path: Path) -> None:
     raw = [b"a" * 15 + b"\0", b"a" * 15 + b"\1", b"\0" * 16, b"\0" * 15 + b"a", b"a" + b"\0" * 15, b"\0a" + b"\0" * 14]
     keys, vectors = np.array(raw, "S16"), np.eye(6, dtype=np.float32)
-    store = EmbeddingStore(tmp_path)
     for place in (0, 2, 4):
-        store.add(keys[place : place + 1], vectors[place : place + 1])
+        add_vectors(tmp_path, keys[place : place + 1], vectors[place : place + 1])
     into = np.zeros((6, 6), np.float32)
-    assert store.find(keys, into).tolist() == [True, False] * 3
+    assert find_vectors(tmp_path, keys, into).tolist() == [True, False] * 3
     assert np.array_equal(into[::2], vectors[::2])
 
 

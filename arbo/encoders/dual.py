@@ -234,11 +234,10 @@ class DualEncoder(TowerModel, Encoder):
     def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
         """Embed missing texts in an order that depends only on them, so that a resumed run forms the same batches."""
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
-        store = None
-        if self.cache is not None:
-            store = EmbeddingStore(Path(os.path.expanduser(self.cache), texts.identity(self.config.pooling)))
-        known = store.find(texts.keys, matrix) if store else np.zeros(len(texts.keys), np.bool_)
-        missing = np.flatnonzero(~known)
+        missing, folder = np.arange(len(texts.keys)), self.cache
+        if folder is not None:
+            folder = Path(os.path.expanduser(folder), texts.identity(self.config.pooling))
+            missing = np.flatnonzero(~find_vectors(folder, texts.keys, matrix))
         missing = missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
         cached = len(texts.keys) - len(missing)
         note = f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else ""
@@ -247,8 +246,8 @@ class DualEncoder(TowerModel, Encoder):
         embed = embed_all if self.over is None else self.over.embed_all
         for place, vectors in embed(texts, slices, self.config.pooling, what=what, progress=progress):
             matrix[slices[place]] = vectors
-            if store:
-                store.add(texts.keys[slices[place]], vectors)
+            if folder is not None:
+                add_vectors(folder, texts.keys[slices[place]], vectors)
         distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
         return Vectors(distinct.matrix, distinct.row[texts.row], texts.owner.astype(np.int32), n)
 
@@ -291,54 +290,49 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingStore:
-    """The embeddings of one model and configuration, in one folder, with hashes of texts as keys.
+def find_vectors(folder: Path, keys: Keys, into: Floats) -> Bools:
+    """Return whether each key is in a folder, (keys,), and copy its vector to its row of ``into``, (keys, dim).
 
-    A file holds some embeddings and their keys. It is written completely, and its name is the hash of its content. So
-    an interruption leaves only complete files (and hidden ones, which are never read and can be deleted), and two
-    processes can write at the same time.
+    Files that cannot be read are left out, so that their embeddings are computed again.
     """
-
-    folder: Path
-
-    def find(self, keys: Keys, into: Floats) -> Bools:
-        """Return whether each key is in the store, (keys,), and copy its vector to its row of ``into``, (keys, dim).
-
-        Files that cannot be read are left out, so that their embeddings are computed again.
-        """
-        known, order = np.zeros(len(keys), np.bool_), np.argsort(keys)
-        ordered = keys[order]
-        for file in sorted(self.folder.glob("*.safetensors")) if len(keys) else ():
-            try:
-                tensors = load_file(file)
-                stored = np.ascontiguousarray(tensors["keys"]).view(f"S{KEY_BYTES}").ravel()
-                vectors = tensors["vectors"]
-            except (OSError, KeyError, SafetensorError) as error:
-                logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
-                continue
-            place = np.searchsorted(ordered, stored)
-            place[place == len(ordered)] = 0
-            here = ordered[place] == stored
-            rows = order[place[here]]
-            into[rows] = vectors[here]
-            known[rows] = True
-        return known
-
-    def add(self, keys: Keys, vectors: Floats) -> None:
-        """Write embeddings to a new file, completely or not at all; raise UsageError if that fails."""
-        content = save(
-            {
-                "keys": np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY_BYTES),
-                "vectors": np.ascontiguousarray(vectors, np.float32),
-            }
-        )
-        target = self.folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
+    known, order = np.zeros(len(keys), np.bool_), np.argsort(keys)
+    ordered = keys[order]
+    for file in sorted(folder.glob("*.safetensors")) if len(keys) else ():
         try:
-            write_whole(target, lambda partial: partial.write_bytes(content))
-        except UsageError as error:
-            advice = "free some space, or choose another (--cache)"
-            raise UsageError(f"cannot keep embeddings in {self.folder}: {error}; {advice}") from error
+            tensors = load_file(file)
+            stored = np.ascontiguousarray(tensors["keys"]).view(f"S{KEY_BYTES}").ravel()
+            vectors = tensors["vectors"]
+        except (OSError, KeyError, SafetensorError) as error:
+            logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
+            continue
+        place = np.searchsorted(ordered, stored)
+        place[place == len(ordered)] = 0
+        here = ordered[place] == stored
+        rows = order[place[here]]
+        into[rows] = vectors[here]
+        known[rows] = True
+    return known
+
+
+def add_vectors(folder: Path, keys: Keys, vectors: Floats) -> None:
+    """Write embeddings of one model and configuration to a new file; raise UsageError if that fails.
+
+    Keys are hashes of texts. A file is written completely, and its name is the hash of its content. So an interruption
+    leaves only complete files (and hidden ones, which are never read and can be deleted), and two processes can write
+    at the same time.
+    """
+    content = save(
+        {
+            "keys": np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY_BYTES),
+            "vectors": np.ascontiguousarray(vectors, np.float32),
+        }
+    )
+    target = folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
+    try:
+        write_whole(target, lambda partial: partial.write_bytes(content))
+    except UsageError as error:
+        advice = "free some space, or choose another (--cache)"
+        raise UsageError(f"cannot keep embeddings in {folder}: {error}; {advice}") from error
 
 
 def key_of(texts: Sequence[str]) -> bytes:
