@@ -93,9 +93,9 @@ _MARKED_MENTION = "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (PRESETS["arboel"].training, "arborescence knn arborescence 3e-05 0.1 5 128 adam 1.0 10"),
-        (PRESETS["pel"].training, "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 64"),
-        (PRESETS["amh-dual"].training, "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),
+        (PRESETS["arboel"][0], "arborescence knn arborescence 3e-05 0.1 5 128 adam 1.0 10"),
+        (PRESETS["pel"][0], "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 64"),
+        (PRESETS["amh-dual"][0], "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),
         (RERANKING_PRESETS["arboel"][0], "2e-05 0.1 5 2 adam 1.0"),
         (RERANKING_PRESETS["pel"][0], "2e-05 0.2 5 4 adamw 1.0"),
         (SelfAlignmentConfig(), "0.002 0.1 20 32 adam 1.0 50 0.07 exponential"),
@@ -115,15 +115,15 @@ def test_the_settings_of_papers(settings: Any, said: str) -> None:
 
 
 def test_the_rest_of_the_presets() -> None:
-    arboel, pel, amh = (PRESETS[name] for name in ("arboel", "pel", "amh-dual"))
-    assert arboel.encoder == arbo.EncoderConfig.in_context()
-    assert (pel.training.scale, pel.training.margin, pel.training.hard_share) == (None, 0, 0.5)
-    assert (pel.encoder.pooling, pel.encoder.metric, pel.encoder.max_length) == ("mean", "cosine", 128)
-    assert pel.encoder.mention == _MARKED_MENTION
-    assert pel.encoder.entity == f"[CLS] {RERANKING_PRESETS['pel'][1].entity}"
-    assert pel.encoder.entity == "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
-    assert (amh.training.mixup, amh.encoder.pooling, amh.encoder.metric) == (0.3, "cls", "dot")
-    assert PRESETS["amh-mean"] == amh._replace(encoder=replace(amh.encoder, pooling="mean"))
+    (_, arboel), (pel, pel_reads), (amh, amh_reads) = (PRESETS[name] for name in ("arboel", "pel", "amh-dual"))
+    assert arboel == arbo.EncoderConfig.in_context()
+    assert (pel.scale, pel.margin, pel.hard_share) == (None, 0, 0.5)
+    assert (pel_reads.pooling, pel_reads.metric, pel_reads.max_length) == ("mean", "cosine", 128)
+    assert pel_reads.mention == _MARKED_MENTION
+    assert pel_reads.entity == f"[CLS] {RERANKING_PRESETS['pel'][1].entity}"
+    assert pel_reads.entity == "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
+    assert (amh.mixup, amh_reads.pooling, amh_reads.metric) == (0.3, "cls", "dot")
+    assert PRESETS["amh-mean"] == (amh, replace(amh_reads, pooling="mean"))
     assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
     assert list(PRESETS) == list(get_args(config.PresetName))
     assert list(RERANKING_PRESETS) == list(get_args(config.RerankingPresetName))

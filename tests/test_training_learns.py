@@ -122,7 +122,7 @@ def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
     start = arbo.DualEncoder(bert, bert, reads).with_markers()
-    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=2, batch_size=16, learning_rate=1e-3)
+    config = replace(PRESETS["arboel"][0], n_negatives=6, epochs=2, batch_size=16, learning_rate=1e-3)
     dev = documents[75:]
     trained = train(start, documents[:30], kb, out=tmp_path / "model", dev=dev, config=config)
 

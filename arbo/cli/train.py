@@ -123,12 +123,12 @@ def encoder(
 
     if "best" in how.changes(TRAINING) and dev is None:
         raise UsageError("best chooses the model by its score on --dev; add --dev, or leave best out")
-    base = None if preset is None else PRESETS[preset]
-    defaults = base.training if base else config.WITHOUT_KB if kb is None else config.TrainingConfig()
+    learning, reads = (None, None) if preset is None else PRESETS[preset]
+    defaults = learning or (config.WITHOUT_KB if kb is None else config.TrainingConfig())
     if kb is None:
         defaults = replace(defaults, best=config.WITHOUT_KB.best)
     settings = how.of(TRAINING, defaults)
-    start = arbo.DualEncoder.from_pretrained(training.encoder, base and base.encoder)
+    start = arbo.DualEncoder.from_pretrained(training.encoder, reads)
     start = changed_encoder(start, how.changes(ENCODER)).with_markers()
     if preset is not None and kb is not None:
         start = start.with_two_towers()

@@ -136,11 +136,10 @@ class Trainer(ABC, Generic[Model, Batch]):
             begin = place * self.config.batch_size
             figures = self.step(step, order[begin : begin + self.config.batch_size])
             self.state = replace(self.state, step=step + 1)
-            ends = step + 1 == self.n_steps
-            if ends or place + 1 == self.steps_an_epoch:
+            if is_end := step + 1 == self.n_steps or place + 1 == self.steps_an_epoch:
                 figures |= self.look()
             self.log({"step": step + 1, "epoch": epoch, **figures})
-            if ends or (step + 1) % self.options.checkpoint_every == 0 or place + 1 == self.steps_an_epoch:
+            if is_end or (step + 1) % self.options.checkpoint_every == 0:
                 self.checkpoint()
         if self.accelerator.is_main_process:
             finish(self.final).save_pretrained(self.workplace.target)

@@ -1,19 +1,10 @@
 """Presets: the settings of papers where they differ from the defaults, which also stand where a paper gives none."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from arbo.encoders.cross import CrossEncoderConfig
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.training.config import PresetName, RerankingConfig, RerankingPresetName, TrainingConfig
-
-
-class Preset(NamedTuple):
-    """Settings of a paper, for training and for its two transformers, one for mentions and one for entities."""
-
-    training: TrainingConfig
-    encoder: EncoderConfig
-
 
 _MARKED = {
     "mention": "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]",
@@ -45,14 +36,14 @@ _AMH = TrainingConfig(
     negatives="in-batch-hard", n_negatives=10, mixup=0.3, loss="bce", batch_size=64, learning_rate=2e-5
 )
 
-PRESETS: Mapping[PresetName, Preset] = {
-    "arboel": Preset(_ARBOEL, EncoderConfig.in_context()),
-    "pel": Preset(_PEL, _PEL_READS),
-    "amh-dual": Preset(_AMH, EncoderConfig.in_context(**_MARKED)),
-    "amh-mean": Preset(_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
+PRESETS: Mapping[PresetName, tuple[TrainingConfig, EncoderConfig]] = {
+    "arboel": (_ARBOEL, EncoderConfig.in_context()),
+    "pel": (_PEL, _PEL_READS),
+    "amh-dual": (_AMH, EncoderConfig.in_context(**_MARKED)),
+    "amh-mean": (_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
 }
 """ArboEL (with the arborescence), the proxy paper without its regulariser, and adaptive mixup with its scores DUAL and
-Pooling Mean (equations 4 and 5)."""
+Pooling Mean (equations 4 and 5); each has two transformers, one for mentions and one for entities."""
 
 _PEL_PAIRS = CrossEncoderConfig(
     mention=_MARKED["mention"], entity=_PEL_ENTITY.removeprefix("[CLS] "), pooling="mean", candidates=16

@@ -16,7 +16,7 @@ from library.folders import CACHE, MODELS
 ONE_A_NAME = arbo.EncoderConfig()
 ONE_AN_ENTITY = replace(ONE_A_NAME, entity_view="whole")
 BASE = replace(
-    PRESETS["arboel"].training,
+    PRESETS["arboel"][0],
     batch_size=16,
     micro_batch=16,
     learning_rate=5e-5,

@@ -71,7 +71,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     def choose(self, step: int, place: int) -> None:
         """Choose positives and negatives at the beginning of an epoch, and every ``refresh`` steps."""
-        if place != 0 and (self.config.refresh is None or place % self.config.refresh != 0):
+        if place % (self.config.refresh or self.steps_an_epoch):
             return
         if asks_the_model(self.config, self.entities.owner):
             snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
