@@ -345,9 +345,8 @@ class Linker:
             apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
             settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
             nearest = retrieve(mentions, settings, self.announce, self._search_all)
-            scores = None
-            if self._reranker is not None:
-                scores = ScoreMemory(self._reranker, config.skip_margin, self.announce, mentions.known)
+            model = self._reranker
+            scores = None if model is None else ScoreMemory(model, config.skip_margin, self.announce, mentions.known)
             gap = self._gap(nearest, memory)
             if gap is not None:
                 nearest = replace(nearest, threshold=(threshold_for(gap), nearest.threshold[1]))
@@ -441,5 +440,4 @@ class Linker:
             return self.edges.applied(nearest, self.kb or None, k)
         if self._reranker is None or self.kb is None:
             return nearest
-        memory = scores or ScoreMemory(self._reranker, self.config.skip_margin, self.announce)
-        return reranked(nearest, memory, self.kb)
+        return reranked(nearest, scores or ScoreMemory(self._reranker, self.config.skip_margin, self.announce), self.kb)

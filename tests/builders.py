@@ -124,10 +124,9 @@ def projecting(tower: Tower, dim: int) -> Tower:
     from arbo.encoders.pretrained import linear_of
     from arbo.encoders.tower import Tower
 
-    copy = tower.copy()
-    weight = torch.empty(dim, copy.model.config.hidden_size)
-    torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
-    return Tower.of(copy.model, copy.tokenizer, linear_of({"weight": weight}, weight.shape[1]))
+    copy, width = tower.copy(), tower.model.config.hidden_size
+    weight = torch.nn.init.orthogonal_(torch.empty(dim, width), generator=torch.Generator().manual_seed(0))
+    return Tower.of(copy.model, copy.tokenizer, linear_of({"weight": weight}, width))
 
 
 @contextmanager

@@ -213,7 +213,6 @@ def test_options_that_cannot_be_meant(folder: Path, options: dict[str, Any], pro
 
 @pytest.mark.parametrize("package", ["torch", "transformers"])
 def test_packages_that_are_missing(package: str) -> None:
-    """n-grams do without them; an encoder by name, a model and a training say how to install them."""
     code = """
 import sys
 sys.modules[sys.argv[1]] = None
