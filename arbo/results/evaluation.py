@@ -239,28 +239,23 @@ def _linking_lines(
     outcomes: engine.LinkingOutcomes, document: Ints, groups: Mapping[str, list[str | None]], seen: Bools | None
 ) -> list[Line]:
     """Return accuracy and recall of links: overall, for seen and unseen entities, and as means over groups."""
-
-    def line(name: str, right: Bools, among: Bools, what: str) -> Line:
-        over = f"{int((right & among).sum()):,} of {int(among.sum()):,} {what}"
-        return Line(name, _share(right & among, among, document), over=over)
-
     assert outcomes.rank is not None
-    concept, correct = outcomes.concept, outcomes.correct
-    lines = [
-        line("accuracy", correct, concept, "with a gold id"),
-        line("accuracy in KB", correct, outcomes.in_kb, "in the KB"),
-        line("accuracy normalised", correct, concept & (outcomes.rank < outcomes.width), "among the candidates"),
-    ]
-    lines += [
-        line(f"recall@{k}", outcomes.rank < k, concept, "with a gold id") for k in _RECALL_SHOWN if k <= outcomes.width
-    ]
+    concept, correct, rank = outcomes.concept, outcomes.correct, outcomes.rank
+    shares = {
+        "accuracy": (correct, concept, "with a gold id"),
+        "accuracy in KB": (correct, outcomes.in_kb, "in the KB"),
+        "accuracy normalised": (correct, concept & (rank < outcomes.width), "among the candidates"),
+    }
+    shares |= {f"recall@{k}": (rank < k, concept, "with a gold id") for k in _RECALL_SHOWN if k <= outcomes.width}
     if seen is not None:
-        lines += [line("accuracy, seen", correct, concept & seen, "in training")]
-        lines += [line("accuracy, unseen", correct, concept & ~seen, "not in training")]
-    lines += [
-        macro for name, labels in groups.items() if (macro := _macro_line(name, labels, correct, concept, document))
-    ]
-    return lines
+        shares["accuracy, seen"] = correct, concept & seen, "in training"
+        shares["accuracy, unseen"] = correct, concept & ~seen, "not in training"
+    lines = []
+    for name, (right, among, what) in shares.items():
+        over = f"{int((right & among).sum()):,} of {int(among.sum()):,} {what}"
+        lines.append(Line(name, _share(right & among, among, document), over=over))
+    macro = (_macro_line(name, labels, correct, concept, document) for name, labels in groups.items())
+    return [*lines, *filter(None, macro)]
 
 
 def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
