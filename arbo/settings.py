@@ -52,9 +52,7 @@ class Settings:
         """Raise UsageError for an unknown field, and name the most similar known one."""
         known = [field.name for field in fields(cls)]
         if unknown := sorted(values.keys() - known):
-            near = get_close_matches(unknown[0], known, 1)
-            hint = f"did you mean {near[0]!r} instead of {unknown[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise UsageError(f"unknown setting: {', '.join(map(repr, unknown))}; {hint}")
+            raise UsageError(f"unknown setting {unknown[0]!r}; {names_like(unknown[0], known)}")
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
@@ -161,6 +159,12 @@ def check_choice(name: str, value: object, known: Sequence[object]) -> None:
     """Raise UsageError unless a value is one of ``known``; the error calls the value ``name``."""
     if value not in known:
         raise UsageError(f"{name} {value!r} is not one of {', '.join(map(str, known))}")
+
+
+def names_like(unknown: str, known: Sequence[str]) -> str:
+    """Return a hint for an unknown name: the known ones that are like it, or all."""
+    near = get_close_matches(unknown, known, 3, 0.5)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"
 
 
 def _check(name: str, value: Any, hint: Any) -> None:

@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --set find_threshold=0.5 --find-mentions dictionary", 2, "`dictionary` has no scores"),
         (f"{_LINK} --preview", 2, "give them to --corrections"),
         (f"{_LINK} --config absent.json", 3, "cannot read the configuration: No such file or directory"),
-        (f"{_LINK} --config tuned.json", 3, "tuned.json: unknown setting: 'treshold'; did you mean 'nil_threshold'"),
+        (f"{_LINK} --config tuned.json", 3, "tuned.json: unknown setting 'treshold'; did you mean 'nil_threshold'"),
         # models
         (f"{_LINK} --encoder ./nowhere", 3, "nowhere"),
         (f"{_LINK} --reranker thesis", 3, "not a cross-encoder that arbo saved"),

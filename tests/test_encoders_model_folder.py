@@ -170,7 +170,7 @@ def test_projections_into_different_spaces(bert: Tower, tmp_path: Path) -> None:
         ({"shared": 1}, "the manifest has no valid shared"),
         ({"files": []}, "the manifest has no valid files"),
         ({"config": None}, "the manifest has no valid config"),
-        ({"config": {"poolin": "cls"}}, ".*unknown setting: 'poolin'"),
+        ({"config": {"poolin": "cls"}}, ".*unknown setting 'poolin'"),
         ({"config": {"pooling": "max"}}, ".*pooling 'max' is not one of"),
     ],
 )

@@ -97,9 +97,9 @@ BARE: tuple[list[arbo.Document], ...] = ([], [document("d")], [document("d", "ke
 @pytest.mark.parametrize(
     ("with_kb", "documents", "options", "words"),
     [
-        (True, None, {"objective": "ari"}, "objective 'ari': with"),
-        (False, None, {"objective": "nil_f1"}, "objective 'nil_f1': with"),
-        (True, None, {"objective": "f1"}, "objective 'f1': with"),
+        (True, None, {"objective": "ari"}, "with a knowledge base, the objective 'ari' is not one of"),
+        (False, None, {"objective": "nil_f1"}, "without a knowledge base, the objective 'nil_f1' is not one of"),
+        (True, None, {"objective": "f1"}, "the objective 'f1' is not one of"),
         (False, None, {"method": "minimax"}, "all methods give the same clusters"),
         *((with_kb, documents, {}, "gold") for documents in BARE for with_kb in (True, False)),
         *(

@@ -224,7 +224,7 @@ def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path:
 def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
     with pytest.raises(arbo.UsageError, match=r"unknown format 'docx'; known: csv, .*, neo4j"):
         result.export(tmp_path / "out", "docx")
-    with pytest.raises(arbo.UsageError, match="ids must be one of links, entities, gold, not 'link'"):
+    with pytest.raises(arbo.UsageError, match="ids 'link' is not one of links, entities, gold"):
         result.export(tmp_path / "out", "jsonl", ids="link")
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
         arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")

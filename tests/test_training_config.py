@@ -49,7 +49,7 @@ def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
         (TrainingConfig, {"epsilon": None}, "epsilon"),
         (RerankingConfig, {"micro_batch": 1.5}, "micro_batch"),
         (TrainingConfig, {"regulariser": "dropout"}, "regulariser"),
-        (RerankingConfig, {"positives": "1nn"}, "unknown setting: 'positives'|unexpected keyword"),
+        (RerankingConfig, {"positives": "1nn"}, "unknown setting 'positives'|unexpected keyword"),
         (LabelAttentionConfig, {"pooling": "tokens"}, "not one of mean, cls"),
         (LabelAttentionConfig, {"max_length": 0}, "max_length must be"),
         (LabelAttentionConfig, {"attention_threshold": 1.5}, "from 0 to 1"),

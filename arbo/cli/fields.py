@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
@@ -16,7 +15,7 @@ from typer import Option
 from arbo.cli import console
 from arbo.errors import UsageError
 from arbo.formats import DocumentFormat, KnowledgeBaseFormat
-from arbo.settings import FieldText, Settings, field_texts, read_json
+from arbo.settings import FieldText, Settings, field_texts, names_like, read_json
 
 S = TypeVar("S", bound=Settings)
 _PANEL = "Settings"
@@ -98,7 +97,9 @@ class Chosen:
         items = [item for pair in pairs for item in _items(pair)]
         for name, value in [*items, *options.items()]:
             if (place := shown.place(name)) is None:
-                raise UsageError(_unknown(name, shown))
+                known = [*dict.fromkeys(key for group in shown.groups for key in group.texts)]
+                hint = names_like(name.rpartition(".")[2], known)
+                raise UsageError(f"unknown setting {name!r}; {hint} (`--settings` explains all)")
             group, key = place
             group_values = values.setdefault(group.name, {})
             adds = isinstance(value, str) and group.texts[key].kind.startswith("list[")
@@ -117,13 +118,6 @@ def _items(pair: str) -> list[tuple[str, Any]]:
     if not sign:
         raise UsageError(f"--set {pair}: write NAME=VALUE, such as k=8, or @FILE")
     return [(name.strip(), value.strip())]
-
-
-def _unknown(name: str, shown: Shown) -> str:
-    known = list(dict.fromkeys(key for group in shown.groups for key in group.texts))
-    near = get_close_matches(name.rpartition(".")[2], known, 3, 0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)};"
-    return f"unknown setting {name!r}; {hint} `--settings` explains all"
 
 
 def _explain(shown: Shown) -> None:

@@ -24,7 +24,7 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
 from arbo.retrieval.groups import type_pairs
-from arbo.settings import Count, NotBelow0, Number, Settings, read_json
+from arbo.settings import Count, NotBelow0, Number, Settings, check_choice, read_json
 from arbo.text.names import normalize_names
 
 Spread = Literal["none", "same-name", "unlinked", "graph"]
@@ -193,17 +193,12 @@ def objective_of(objective: Objective | None, method: Method | None = None, *, d
     """
     if method is not None and discovers:
         raise UsageError(f"without a knowledge base, all methods give the same clusters; leave method {method!r} out")
-    if method is not None and method not in get_args(Method):
-        raise UsageError(f"method {method!r} is not one of {', '.join(get_args(Method))}")
+    if method is not None:
+        check_choice("method", method, get_args(Method))
     possible = DISCOVERY if discovers else LINKING
-    if objective is None:
-        return possible[0]
-    if objective not in possible:
-        kind = "without" if discovers else "with"
-        raise UsageError(
-            f"objective {objective!r}: {kind} a knowledge base, it must be {', '.join(possible[:-1])} or {possible[-1]}"
-        )
-    return objective
+    if objective is not None:
+        check_choice(f"{'without' if discovers else 'with'} a knowledge base, the objective", objective, possible)
+    return objective or possible[0]
 
 
 def estimated_gap(entities: Neighbors, names: Sequence[str], kb: KnowledgeBase) -> float | None:

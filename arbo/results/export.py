@@ -19,6 +19,7 @@ from arbo.files import PathLike
 from arbo.formats import GRAPHS, TABLES, Ids, writer
 from arbo.results.run import Ints, Run
 from arbo.results.views import ends_of, mention_view
+from arbo.settings import check_choice
 from arbo.text.words import sentences
 
 _STEPS_SHOWN = 8
@@ -64,8 +65,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     Raise UsageError if the run was saved without texts, ``ids`` is unknown, or it is ``"gold"`` but no mention is
     annotated.
     """
-    if ids not in get_args(Ids):
-        raise UsageError(f"ids must be one of {', '.join(get_args(Ids))}, not {ids!r}")
+    check_choice("ids", ids, get_args(Ids))
     if ids == "gold" and len(run.mention_table) and all(labels is None for labels in run.gold_labels):
         raise UsageError("no mention of the run is annotated; export the links (--ids links)")
     if not run.has_texts:
