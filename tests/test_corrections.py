@@ -120,6 +120,16 @@ def test_what_spreads_overrules_no_decision() -> None:
     assert [entities(result)[name] for name in ("a-0", "b-0")] == ["E2", "E3"]
 
 
+def test_the_agreement_of_two_people_is_counted() -> None:
+    lines = [
+        {"mention": id_, "entity": one, "author": "Ann"} for id_, one in (("a-0", "E1"), ("b-1", "E3"), ("a-1", "E1"))
+    ]
+    lines += [{"mention": id_, "entity": one, "author": "Ben"} for id_, one in (("a-0", "E1"), ("b-1", "E2"))]
+    counts = link(*lines).manifest["corrections"]
+    assert (counts["by_several"], counts["agreed"], counts["conflict"]) == (2, 1, 2)
+    assert "by_several" not in link(*lines[:3]).manifest["corrections"]
+
+
 def test_a_later_line_of_an_author_replaces_and_authors_who_disagree_are_a_conflict() -> None:
     one, other = {"mention": "a-0", "entity": "E2"}, {"mention": "a-0", "entity": "E3"}
     result = link(one, other)

@@ -195,9 +195,11 @@ def say_corrections(result: arbo.Result) -> None:
     if (counts := result.manifest.get("corrections")) is None:
         return
     numbers = ", ".join(f"{counts[name]:,} {name}" for name in ("obeyed", "replaced", "waiting", "conflict"))
+    several = "; several people decided on {by_several:,} mentions, and agree on {agreed:,}"
     console.say(
         f"{counts['corrections']:,} corrections: {numbers}; they name {counts['mentions']:,} mentions, "
         f"{counts['same_name']:,} follow by their name and {counts['graph']:,} by the graph"
+        + (several.format(**counts) if "by_several" in counts else "")
     )
     for row in result.corrections:
         if row["status"] in ("conflict", "waiting"):

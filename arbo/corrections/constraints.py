@@ -86,12 +86,22 @@ class Constraints:
             constraints, clusters = replace(constraints, decisions=of), clustered(decisions=of)
 
     def counts(self, follows: Ids) -> dict[str, int]:
-        """Count the corrections by status, and the mentions that are corrected or follow."""
+        """Count the corrections by status, and the mentions that are corrected or follow.
+
+        If several people decided on the same mentions, count these too, and those on which all agree.
+        """
         states = [line.status for line in self.lines]
         by_status = {name: states.count(name) for name in ("obeyed", "replaced", "waiting", "conflict")}
         by_name = int((follows >= 0)[self.namesake >= 0].sum())
         followed = {"same_name": by_name, "graph": int((follows >= 0).sum()) - by_name}
-        return {"corrections": len(states), **by_status, "mentions": int(self.corrected.sum()), **followed}
+        authors, disputed = defaultdict[str, set[str | None]](set), set[str]()
+        for line in self.lines:
+            if line.kind in ("entity", "new") and line.status != "replaced":
+                authors[line.mentions[0]].add(line.author)
+                disputed.update(line.mentions if line.status == "conflict" else ())
+        shared = {mention for mention, of in authors.items() if len(of) > 1}
+        agreed = {"by_several": len(shared), "agreed": len(shared - disputed)} if shared else {}
+        return {"corrections": len(states), **by_status, "mentions": int(self.corrected.sum()), **followed, **agreed}
 
 
 def constraints_on(
