@@ -25,8 +25,9 @@ from arbo.data.tables import is_list_of_names
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Method, partition
+from arbo.engine import Ids, Method, Partition, partition
 from arbo.errors import UsageError
+from arbo.linking.confidence import Confidence, DefaultConfidence
 from arbo.linking.config import LinkerConfig, Objective, estimated_gap, objective_of, threshold_for
 from arbo.linking.description import describe
 from arbo.linking.memory import Memory, check_release, extended, kept_arrays, without
@@ -371,10 +372,12 @@ class Linker:
             others = edited.arrays | (graph_arrays(graph, decisions) if is_weighed else {})
             del graph  # the description needs its memory
         with timed("describe", seconds):
-            result = describe(self.kb, weighed, clusters, config, decided)
+            confidence = self._confidence(gap, clusters, memory)
+            result = describe(self.kb, weighed, clusters, config, decided, confidence)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
-        manifest = {**result.manifest, "gap": gap, "warnings": warnings, "seconds": seconds}
+        sure = {"confidence": confidence._asdict()} if isinstance(confidence, DefaultConfidence) else {}
+        manifest = {**result.manifest, "gap": gap, **sure, "warnings": warnings, "seconds": seconds}
         return replace(result, manifest=manifest, arrays=partial(dict, arrays))
 
     def _grown(
@@ -425,14 +428,29 @@ class Linker:
         first = first_alike(inputs, groups, apart, config.evidence) if is_list and k else None
         return SearchSettings(self.kb, entities, groups, compared, config.candidates, within, alone, first)
 
+    @property
+    def _is_by_letters(self) -> bool:
+        """Whether n-grams alone weigh the edges from entities."""
+        by_model = self.reranker is not None or self.edges is not None
+        return self.kb is not None and isinstance(self.encoder, NgramEncoder) and not by_model
+
     def _gap(self, nearest: Retrieval, memory: Memory | None) -> float | None:
-        """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""
+        """Return the share of mentions whose entity is missing, which a run keeps; None if it is unknown."""
         if memory is not None and (self.kb is None or memory.has_same(self.kb)):
             return memory.run.manifest.get("gap")
-        of_letters = isinstance(self.encoder, NgramEncoder) and self._reranker is None and self.edges is None
-        if self.kb is None or not of_letters or self.config.per_document or self.config.entity_threshold != "default":
+        if self.kb is None or not self._is_by_letters or self.config.per_document:
             return None
         return 0.0 if self.config.kb_complete else estimated_gap(nearest.entities, nearest.inputs.names, self.kb)
+
+    def _confidence(
+        self, gap: float | None, clusters: Partition, memory: Memory | None
+    ) -> Confidence | DefaultConfidence | None:
+        """Return the tuned confidence or, for n-grams, that of the gap, which a run keeps; otherwise None."""
+        if self.config.confidence is not None or self.kb is None or not self._is_by_letters:
+            return self.config.confidence
+        if memory is not None and memory.has_same(self.kb):
+            return DefaultConfidence(**memory.run.manifest["confidence"])
+        return DefaultConfidence.for_gap(gap, clusters.entity < 0)
 
     def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

@@ -9,7 +9,7 @@ from builders import linking, sample_files
 from conftest import Run, Sample
 
 import arbo
-from arbo.linking.confidence import Confidence, Reliability, calibrate
+from arbo.linking.confidence import Confidence, DefaultConfidence, Reliability, calibrate
 
 
 def drawn_links(n: int = 4000) -> tuple[np.ndarray, np.ndarray, np.ndarray, Confidence]:
@@ -78,8 +78,39 @@ def test_links_have_the_confidence_of_their_similarity_and_lead(sample: Sample) 
         if link.confidence is not None and link.score is not None:
             lead = link.score - max(score for id_, score in link.candidates if id_ != link.entity)
             assert link.confidence == pytest.approx(float(tuned.config.confidence.of(np.array([link.score, lead]))))
-    assert arbo.Linker(kb).link(documents[:2]).links[0].confidence is None
     assert tuned.discover(documents[:2]).links[0].confidence is None
+
+
+def test_by_default_the_confidence_follows_the_gap(sample: Sample) -> None:
+    documents, kb = sample
+    half = arbo.KnowledgeBase(entity for i, entity in enumerate(kb) if i % 2)
+    sure, unsure, alone = (
+        arbo.Linker(base).link(some) for base, some in ((kb, documents), (half, documents), (half, documents[:9]))
+    )
+    for run in (sure, unsure, alone):
+        confidence = DefaultConfidence(**run.manifest["confidence"])
+        for link in run.links:
+            if link.entity is None:
+                assert link.confidence == pytest.approx(confidence.nil)
+            else:
+                lead = link.score - max(score for id_, score in link.candidates if id_ != link.entity)
+                odds = np.exp(confidence.log_odds) * (max(lead, 0) + 0.02) / (1 - link.score + 0.02)
+                assert link.confidence == pytest.approx(odds / (1 + odds), abs=1e-4)
+    assert alone.manifest["gap"] is None
+    assert alone.manifest["confidence"] == arbo.Linker(half).link(documents[9:12]).manifest["confidence"]
+    assert sure.manifest["confidence"]["log_odds"] > unsure.manifest["confidence"]["log_odds"]
+    assert sure.manifest["confidence"]["nil"] < unsure.manifest["confidence"]["nil"]
+
+
+def test_growth_keeps_the_confidence(sample: Sample) -> None:
+    documents, kb = sample
+    linker = arbo.Linker(arbo.KnowledgeBase(entity for i, entity in enumerate(kb) if i % 2))
+    before = linker.link(documents[:60])
+    grown = linker.add(before, documents[60:])
+    assert (
+        grown.manifest["confidence"] == before.manifest["confidence"] != linker.link(documents).manifest["confidence"]
+    )
+    assert linker.refit(grown).link_table == grown.link_table
 
 
 def test_the_command_line_tunes_writes_and_shows_it(run: Run, tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
-"""Confidence: the probability that a link is correct, calibrated on gold annotations.
+"""Confidence: the probability that a link is correct, calibrated on gold annotations or, by default, by the gap.
 
 A similarity is not a probability. Platt scaling converts it to one by a logistic function of a link's similarity and
 its lead over the most similar other candidate (Platt 1999, Probabilistic outputs for support vector machines). On
 BC5CDR and NCBI disease, the length of the path and its weakest step do not improve this.
+
+Without annotations, the odds of a link by n-grams are the ratio of its lead and its dissimilarity, times a constant
+that falls with the gap of the knowledge base, see `arbo.linking.config`; of the NIL decisions, as many are right as the
+gap says. The constants were chosen on the development parts of seven corpora; see `benchmarks/default.py`.
 """
 
 from dataclasses import dataclass
@@ -18,6 +22,11 @@ from arbo.results.run import table_of
 from arbo.settings import Finite, Settings
 
 _FOLDS, _BINS, _FEWEST = 5, 10, 20
+_LEAST = 0.02
+"""Added to lead and dissimilarity, so that the ratio of small ones does not count too much."""
+_UNKNOWN_GAP, _UNKNOWN_NILS = 0.1, 0.25
+_LOG_ODDS, _PER_GAP = 0.8, -3.0
+_MORE_NILS, _MOST = 0.05, 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +39,36 @@ class Confidence(Settings):
     """Weight of the similarity of mention and entity."""
     lead: Finite = 0.0
     """Weight of the lead, which is this similarity minus the similarity of the most similar other candidate."""
+    nil: ClassVar[float] = np.nan
+    """Probability that a NIL decision is correct, which is unknown."""
 
     def of(self, evidence: Weights) -> Weights:
         """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
         return np.asarray(scipy.special.expit(self.intercept + evidence @ np.array([self.similarity, self.lead])))
+
+
+class DefaultConfidence(NamedTuple):
+    """The confidence of decisions by n-grams, without annotations."""
+
+    log_odds: float
+    """Logarithm of the odds of a link whose lead equals its dissimilarity."""
+    nil: float
+    """Probability that a NIL decision is correct."""
+
+    @classmethod
+    def for_gap(cls, gap: float | None, is_nil: Bools) -> Self:
+        """Return the confidence for a gap; ``is_nil`` says which mentions of the run are NIL.
+
+        If the gap is unknown (None), the confidence does not depend on the run.
+        """
+        gap, nils = (_UNKNOWN_GAP, _UNKNOWN_NILS) if gap is None else (gap, float(is_nil.mean()))
+        return cls(_LOG_ODDS + _PER_GAP * gap, min(gap / (nils + _MORE_NILS), _MOST))
+
+    def of(self, evidence: Weights) -> Weights:
+        """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
+        similarity, lead = evidence.astype(np.float64).T
+        ratio = (np.maximum(lead, 0) + _LEAST) / (np.maximum(1 - similarity, 0) + _LEAST)
+        return np.asarray(scipy.special.expit(self.log_odds + np.log(ratio)))
 
 
 class Reliability(NamedTuple):

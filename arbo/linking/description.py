@@ -25,6 +25,7 @@ from arbo.data.corpus import Inputs
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, Partition
+from arbo.linking.confidence import Confidence, DefaultConfidence
 from arbo.linking.config import LinkerConfig
 from arbo.linking.tables import RunEntities, cluster_table, links_of, named_entities, with_gold_entities
 from arbo.results.result import Result
@@ -41,6 +42,7 @@ def describe(
     clusters: Partition,
     config: LinkerConfig,
     corrections: Constraints | None = None,
+    confidence: Confidence | DefaultConfidence | None = None,
 ) -> Result:
     """Make the result of a partition of the mentions of ``retrieval``, which obeys ``corrections``.
 
@@ -63,7 +65,7 @@ def describe(
         followed = corrections.corrected, corrections.follows(clusters)
         counts = {"corrections": corrections.counts(followed[1])}
     cluster_ids = cluster_rows["cluster_id"].chunk(0), place
-    links = links_of(known, retrieval, clusters, cluster_ids, config.confidence, followed)
+    links = links_of(known, retrieval, clusters, cluster_ids, confidence, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)

@@ -21,7 +21,7 @@ from arbo.data.corpus import Inputs
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Ids, Partition, Weights
-from arbo.linking.confidence import Confidence
+from arbo.linking.confidence import Confidence, DefaultConfidence
 from arbo.results.schema import SCHEMA
 from arbo.retrieval.reranking import margins
 from arbo.retrieval.retrieval import Retrieval
@@ -232,7 +232,7 @@ def links_of(
     retrieval: Retrieval,
     clusters: Partition,
     cluster_ids: tuple[pa.Array, Ids],
-    confidence: Confidence | None,
+    confidence: Confidence | DefaultConfidence | None,
     followed: tuple[Bools, Ids] | None,
 ) -> Links:
     """Return the links of a partition; scores, confidence and reasons are computed, so that no vectors are kept.
@@ -256,8 +256,9 @@ def links_of(
     columns |= _candidate_columns(known, retrieval)
     if retrieval.reasons is not None:
         columns |= _reason_columns(node_ids, retrieval, clusters)
-    if probability is not None:
-        columns["confidence"] = lambda mentions: numbers(probability[mentions], missing=scored[mentions] < 0)
+    if confidence is not None:
+        probability[clusters.entity < 0] = confidence.nil
+        columns["confidence"] = lambda mentions: _floats(probability[mentions], np.isnan(probability[mentions]))
     if followed is not None:
         corrected, follows = followed
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
@@ -319,18 +320,18 @@ def _candidate_columns(known: RunEntities, retrieval: Retrieval) -> dict[str, Co
 
 
 def _scores(
-    retrieval: Retrieval, entity: Ids, mention: Ids, confidence: Confidence | None
-) -> tuple[Weights, Weights | None]:
-    """Return the similarity of each mention and its entity, and the confidence; undefined for NIL."""
-    score, probability = np.empty(len(entity), np.float32), np.empty(len(entity), np.float32)
+    retrieval: Retrieval, entity: Ids, mention: Ids, confidence: Confidence | DefaultConfidence | None
+) -> tuple[Weights, Weights]:
+    """Return the similarity of each mention and its entity, undefined without one, and the confidence; NaN if none."""
+    score, probability = np.empty(len(entity), np.float32), np.full(len(entity), np.nan, np.float32)
     for some in slices(len(mention)):
         mentions = mention[some]
         features = retrieval.evidence(entity[mentions], mentions)
         score[mentions] = features[:, 0]
         if confidence is not None:
-            features[entity[mentions] < 0] = 0
-            probability[mentions] = confidence.of(features)
-    return score, None if confidence is None else probability
+            linked = entity[mentions] >= 0
+            probability[mentions[linked]] = confidence.of(features[linked])
+    return score, probability
 
 
 def _reason_columns(node_ids: Column, retrieval: Retrieval, clusters: Partition) -> dict[str, Column]:

@@ -98,7 +98,8 @@ class Link(NamedTuple):
     reasons: Annotated[tuple[tuple[str, float], ...], Stored(("reasons", "reason_log_odds"))] = ()
     """With an edge model, the features that counted most for the edge from ``nearest``, and their log-odds."""
     confidence: Annotated[float | None, _FLAT] = None
-    """Probability that the link is correct; null for NIL, no column if `Linker.tune` has not fitted it."""
+    """Probability that the link, or NIL, is correct; null if unknown, such as for NIL after `Linker.tune`; no column
+    without n-grams or `Linker.tune`."""
     corrected: Annotated[bool, _FLAT] = False
     """Whether a correction that was obeyed names the mention; a column of runs with corrections."""
     follows: Annotated[str | None, _FLAT] = None
