@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def test_the_most_useful_name_comes_first(result: arbo.Result) -> None:
         assert twins > 0
 
 
-def test_doubt_of_an_untuned_link_is_the_share_of_surer_ones(result: arbo.Result) -> None:
+def test_without_confidence_the_doubt_of_a_link_is_the_share_of_surer_ones(result: arbo.Result) -> None:
+    result = replace(result, link_rows=result.link_table.drop_columns(["confidence"]))
     linked = [link for link in result.links if link.entity is not None]
     rows = [result.row_of[link.mention.id] for link in linked]
 
@@ -56,14 +58,13 @@ def test_doubt_of_an_untuned_link_is_the_share_of_surer_ones(result: arbo.Result
         assert found == pytest.approx(above(score, scores) * above(margin, margins), abs=1e-9)
 
 
-def test_a_tuned_link_is_doubted_by_its_confidence(sample: Sample) -> None:
+def test_a_decision_is_doubted_by_its_confidence(sample: Sample, result: arbo.Result) -> None:
     documents, kb = sample
     tuned = arbo.Linker(kb).tune(documents[:60]).link(documents)
-    pairs = [
-        (link.confidence, doubt) for link, doubt in zip(tuned.links, doubts(tuned), strict=True) if link.confidence
-    ]
-    assert pairs
-    assert [doubt for _, doubt in pairs] == pytest.approx([1 - confidence for confidence, _ in pairs])
+    for run in (tuned, result):
+        for link, doubt in zip(run.links, doubts(run), strict=True):
+            factor = 1 if link.entity else 1 + np.log2(len(run.cluster_of(link).mentions))
+            assert doubt == pytest.approx((1 - (0.5 if link.confidence is None else link.confidence)) * factor)
 
 
 def test_a_large_cluster_is_doubted_more_than_a_small_one(sample: Sample) -> None:

@@ -7,9 +7,10 @@ First come the mentions where a look is expected to mend the most errors. A deci
 too: the mentions of the same compared name, type and domain, which corrections with ``spread`` follow. So names are
 asked, not mentions, and a name is worth the number of its mentions times its *doubt*:
 
-- for a link, 1 minus its confidence; in a run that was not tuned, the share of the links with a higher similarity times
-  the share of those with a larger margin over the second entity, half of the equal ones counted in both;
-- for a mention of a discovered entity, 0.5, times the logarithm of the size of its cluster to base 2, plus 1: a
+- 1 minus its confidence or, if it is unknown, 0.5; of a link in a run without confidence, the share of the links with a
+  higher similarity times the share of those with a larger margin over the second entity, half of the equal ones counted
+  in both;
+- for a mention of a discovered entity, this times the logarithm of the size of its cluster to base 2, plus 1: a
   decision on one name of a large cluster divides it.
 
 With the gold annotations as the reviewer, this order is compared with others by ``benchmarks/review.py``.
@@ -43,7 +44,7 @@ NEAR = 1 / 3
 _NAMES = 3
 """Number of other names of an entity that are shown."""
 _UNKNOWN = 0.5
-"""Doubt about a mention whose entity is unknown to the knowledge base."""
+"""Doubt about a decision of unknown confidence."""
 
 
 class Queue(NamedTuple):
@@ -87,17 +88,16 @@ def doubts(run: Run) -> Floats:
     links = run.link_table
     linked = pc.is_valid(links["entity_id"]).to_numpy()
     size = pc.cast(run.cluster_table["size"], pa.float64()).to_numpy()[run.cluster_rows]
-    doubt: Floats = _UNKNOWN * (1 + np.log2(size))
+    doubt: Floats = np.full(len(linked), _UNKNOWN)
     if "confidence" in links.column_names:
-        confidence = pc.fill_null(links["confidence"], _UNKNOWN).to_numpy()
-        doubt[linked] = 1 - confidence[linked]
+        doubt = 1 - pc.fill_null(links["confidence"], _UNKNOWN).to_numpy().astype(np.float64)
     elif linked.any():
         doubt[linked] = 1
         for by in ("score", "margin"):
             values = pc.fill_null(links[by], float("inf")).to_numpy()[linked]
             _, place, count = np.unique(values, return_inverse=True, return_counts=True)
             doubt[linked] *= 1 - (np.cumsum(count) - count / 2)[place] / len(values)
-    return doubt
+    return np.where(linked, doubt, doubt * (1 + np.log2(size)))
 
 
 class Choice(NamedTuple):
