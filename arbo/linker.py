@@ -372,7 +372,7 @@ class Linker:
             others = edited.arrays | (graph_arrays(graph, decisions) if is_weighed else {})
             del graph  # the description needs its memory
         with timed("describe", seconds):
-            confidence = self._confidence(gap, clusters, memory)
+            confidence = self._confidence(gap, how["threshold"][0], clusters, memory)
             result = describe(self.kb, weighed, clusters, config, decided, confidence)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
@@ -443,14 +443,14 @@ class Linker:
         return 0.0 if self.config.kb_complete else estimated_gap(nearest.entities, nearest.inputs.names, self.kb)
 
     def _confidence(
-        self, gap: float | None, clusters: Partition, memory: Memory | None
+        self, gap: float | None, threshold: float, clusters: Partition, memory: Memory | None
     ) -> Confidence | DefaultConfidence | None:
         """Return the tuned confidence or, for n-grams, that of the gap, which a run keeps; otherwise None."""
         if self.config.confidence is not None or self.kb is None or not self._is_by_letters:
             return self.config.confidence
         if memory is not None and memory.has_same(self.kb):
             return DefaultConfidence(**memory.run.manifest["confidence"])
-        return DefaultConfidence.for_gap(gap, clusters.entity < 0)
+        return DefaultConfidence.for_gap(gap, threshold, clusters.entity < 0)
 
     def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

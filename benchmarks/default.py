@@ -82,14 +82,16 @@ def calibration(result: arbo.Result, annotated: npt.NDArray[np.bool_], right: Fl
     draws = np.random.default_rng(0).random((_DRAWS, len(name)))
     return {
         "error": expected_error(confidence, right),
-        "by chance": float(np.mean([expected_error(confidence, draw[name] < confidence) for draw in draws])),
+        "by chance": float(
+            np.mean([expected_error(confidence, (draw[name] < confidence).astype(float)) for draw in draws])
+        ),
         "similarity": expected_error(similarity, right),
         "mean": confidence.mean(),
         "right": right.mean(),
     }
 
 
-def expected_error(confidence: Floats, right: npt.ArrayLike) -> float:
+def expected_error(confidence: Floats, right: Floats) -> float:
     """Return the expected calibration error in bins of equal mass; of equal confidences, the first come first."""
     order = np.argsort(confidence, kind="stable")
     bins = np.array_split((confidence - right)[order], _BINS)

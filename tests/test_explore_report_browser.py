@@ -88,9 +88,9 @@ def test_wrong_decisions_are_listed_by_reason(opened: Browser, result: arbo.Resu
 
 
 @pytest.mark.parametrize("nil", [False, True])
-@pytest.mark.parametrize("by", ["order", "margin"])
+@pytest.mark.parametrize("by", ["order", "doubt"])
 def test_mentions_are_those_of_show(opened: Browser, result: arbo.Result, nil: bool, by: str) -> None:
-    rows = selected(result, nil=nil, lowest_margin=by == "margin")
+    rows = selected(result, nil=nil, doubtful=by == "doubt")
     wanted = mention_view(result, rows).to_pylist()
     asked = {"nil": nil, "sort": by, "limit": 70}
     pages = [ask(opened, "mentions", asked | {"offset": at}) for at in range(0, len(rows), 70)]

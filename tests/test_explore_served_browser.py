@@ -76,7 +76,7 @@ def address(files: Path) -> Iterator[str]:
 
 def test_the_views_are_those_of_the_file(browser: Browser, files: Path, address: str) -> None:
     """Besides the review and its links; a page without the token says so."""
-    views = ["#/", "#/clusters/name", "#/nil", "#/nil/nearness", "#/mentions/nil/margin", "#/documents"]
+    views = ["#/", "#/clusters/name", "#/nil", "#/nil/nearness", "#/mentions/nil/doubt", "#/documents"]
     views += ["#/document/D06", "#/search/fenn", "#/cluster/new-D05-4", "#/mention/D06-3"]
     views += ["#/threshold/0.6/0.2"]
     wanted = {}

@@ -99,7 +99,20 @@ def test_by_default_the_confidence_follows_the_gap(sample: Sample) -> None:
     assert alone.manifest["gap"] is None
     assert alone.manifest["confidence"] == arbo.Linker(half).link(documents[9:12]).manifest["confidence"]
     assert sure.manifest["confidence"]["log_odds"] > unsure.manifest["confidence"]["log_odds"]
-    assert sure.manifest["confidence"]["nil"] < unsure.manifest["confidence"]["nil"]
+
+
+@pytest.mark.parametrize(
+    ("gap", "threshold", "nils", "nil"),
+    [
+        (0.0, 0.55, 1, 0),
+        (0.0, 0.55, 30, 0.9),
+        (0.4, 0.12, 60, 0.4 / 0.65),
+        (0.4, 0.12, 0, 0.95),
+        (None, 0.35, 60, 0.33),
+    ],
+)
+def test_nil_is_as_right_as_the_gap_says(gap: float | None, threshold: float, nils: int, nil: float) -> None:
+    assert DefaultConfidence.for_gap(gap, threshold, np.arange(100) < nils).nil == pytest.approx(nil)
 
 
 def test_growth_keeps_the_confidence(sample: Sample) -> None:
@@ -129,7 +142,7 @@ def test_the_command_line_tunes_writes_and_shows_it(run: Run, tmp_path: Path) ->
     assert all((row["confidence"] is None) == (row["entity_id"] is None) for row in shown)
     linked = next(row for row in shown if row["entity_id"] and row["margin"])
     explained = run("explain", tmp_path / "run", linked["mention_id"])
-    assert f"confidence {linked['confidence']:.3f}, margin" in explained.out
+    assert f"confidence {linked['confidence']:.3f}, similarity" in explained.out
 
 
 def test_a_confidence_that_is_none_is_refused(tmp_path: Path) -> None:

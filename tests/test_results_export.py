@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -35,7 +36,7 @@ def test_a_row_has_a_mention_its_sentence_and_its_link(result: arbo.Result) -> N
     nil = frame[frame["nil"]]
     assert list(nil["cluster_id"]) == [link.cluster for link in result.links if link.entity is None]
     assert nil["path"].isna().all()
-    assert "confidence" not in frame.columns
+    assert list(frame)[9:12] == ["confidence", "score", "margin"]
 
 
 def test_paths_are_those_of_the_explanations(result: arbo.Result) -> None:
@@ -74,7 +75,9 @@ def test_further_columns_are_kept(result: arbo.Result, tmp_path: Path) -> None:
     wider = replace(
         result,
         mention_table=result.mention_table.append_column("metadata", pa.array(own)),
-        link_rows=result.link_table.append_column("confidence", pa.array([0.5] * n)),
+        link_rows=result.link_table.set_column(
+            result.link_table.column_names.index("confidence"), "confidence", pa.array(np.full(n, 0.5, np.float32))
+        ),
         document_table=documents.append_column("metadata", pa.array(years)),
     )
     frame = wider.to_pandas()

@@ -1,5 +1,6 @@
 """Flat tables of a run: which mentions and clusters are shown, and what of them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,12 @@ def test_a_selection_is_what_a_loop_would_choose(result: arbo.Result) -> None:
 
 
 def test_the_least_certain_come_first(result: arbo.Result) -> None:
-    margins = mention_view(result, selected(result, lowest_margin=True))["margin"].to_pylist()
-    known = [margin for margin in margins if margin is not None]
-    assert known == sorted(known)
-    assert margins[: len(known)] == known
+    by_margin = replace(result, link_rows=result.link_table.drop_columns(["confidence"]))
+    for run, column in ((result, "confidence"), (by_margin, "margin")):
+        values = mention_view(run, selected(run, doubtful=True))[column].to_pylist()
+        known = [value for value in values if value is not None]
+        assert known == sorted(known)
+        assert values[: len(known)] == known
 
 
 def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
@@ -96,7 +99,7 @@ def test_clusters_of_mentions(result: arbo.Result) -> None:
 
 def test_a_run_without_mentions() -> None:
     empty = arbo.Linker().discover([document("d")])
-    rows = selected(empty, lowest_margin=True, words="x")
+    rows = selected(empty, doubtful=True, words="x")
     assert len(mention_view(empty, rows)) == 0
     assert len(cluster_view(empty, empty.cluster_rows[rows])) == 0
     assert rows.dtype == np.int64

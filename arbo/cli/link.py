@@ -234,9 +234,7 @@ def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase |
     if len(result.discovered):
         console.print_title("Largest discovered entities")
         console.print_discovered(result, 5)
-    look, wrong = (
-        ("--clusters", []) if manifest["knowledge_base"] is None else ("--lowest-margin", [["show", "--wrong"]])
-    )
+    look, wrong = ("--clusters", []) if manifest["knowledge_base"] is None else ("--doubtful", [["show", "--wrong"]])
     first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.gold_labels)
     scored = [["evaluate"], *wrong] if annotated else []
     console.print_next(folder, ["show", look], *(["explain", id_] for id_ in first), *scored)

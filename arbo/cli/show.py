@@ -17,7 +17,7 @@ from arbo.errors import UsageError
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
-_MARGIN = "Sort by the margin between the two nearest entities, lowest first."
+_DOUBTFUL = "Sort by confidence, lowest first; by margin if there is none."
 _WRONG = "Only mentions whose link differs from the gold annotation, sorted by the reason."
 _WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
 
@@ -27,14 +27,14 @@ def show(
     what: Annotated[list[str] | None, Argument(metavar="[WHAT]...", help=_WHAT)] = None,
     nil: Annotated[bool, Option("--nil", help="Only mentions that are NIL.")] = False,
     text: Annotated[str | None, Option(metavar="WORDS", help=_TEXT)] = None,
-    lowest_margin: Annotated[bool, Option("--lowest-margin", help=_MARGIN)] = False,
+    doubtful: Annotated[bool, Option("--doubtful", help=_DOUBTFUL)] = False,
     wrong: Annotated[bool, Option("--wrong", help=_WRONG)] = False,
     clusters: Annotated[bool, Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: options.Limit = None,
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.
 
-    `arbo show run --lowest-margin --limit 10` lists the ten least certain mentions, `arbo show run --wrong` the errors
+    `arbo show run --doubtful --limit 10` lists the ten least certain mentions, `arbo show run --wrong` the errors
     of a run with gold annotations, and `arbo show run --clusters --nil` the discovered entities. The output is a table
     on a terminal, and tab-separated in a pipe. `--json` prints mentions and clusters.
     """
@@ -43,7 +43,7 @@ def show(
     from arbo.results.views import WRONG, cluster_view, mention_view, rows_called, selected, wrong_kinds
 
     result = arbo.Result.load(run)
-    rows = selected(result, nil=nil, words=text, lowest_margin=lowest_margin)
+    rows = selected(result, nil=nil, words=text, doubtful=doubtful)
     kinds = wrong_kinds(result) if wrong else {}
     if wrong:
         some = (row for row in rows.tolist() if row in kinds)

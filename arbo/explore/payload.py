@@ -277,7 +277,7 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
 
 
 def _n_doubtful(run: Run) -> int:
-    """Count the links that are more likely wrong than right, as far as the run has their confidence."""
+    """Count the decisions that are more likely wrong than right, as far as the run has their confidence."""
     confident = "confidence" in run.link_table.column_names
     return pc.sum(pc.less(run.link_table["confidence"], 0.5)).as_py() or 0 if confident else 0
 

@@ -5,8 +5,9 @@ its lead over the most similar other candidate (Platt 1999, Probabilistic output
 BC5CDR and NCBI disease, the length of the path and its weakest step do not improve this.
 
 Without annotations, the odds of a link by n-grams are the ratio of its lead and its dissimilarity, times a constant
-that falls with the gap of the knowledge base, see `arbo.linking.config`; of the NIL decisions, as many are right as the
-gap says. The constants were chosen on the development parts of seven corpora; see `benchmarks/default.py`.
+that falls with the gap of the knowledge base, see `arbo.linking.config`. Of the NIL decisions, as many are right as the
+gap says, or more if the threshold does not explain them. The constants were chosen on the development parts of seven
+corpora; see `benchmarks/default.py`.
 """
 
 from dataclasses import dataclass
@@ -24,9 +25,11 @@ from arbo.settings import Finite, Settings
 _FOLDS, _BINS, _FEWEST = 5, 10, 20
 _LEAST = 0.02
 """Added to lead and dissimilarity, so that the ratio of small ones does not count too much."""
-_UNKNOWN_GAP, _UNKNOWN_NILS = 0.1, 0.25
+_UNKNOWN_GAP, _UNKNOWN_NIL = 0.1, 0.33
 _LOG_ODDS, _PER_GAP = 0.8, -3.0
 _MORE_NILS, _MOST = 0.05, 0.95
+_NILS_WITHOUT_GAP = (0.12, 0.55), (0.35, 0.03)
+"""Two entity thresholds, and the share of mentions that each leaves without an entity though it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,17 @@ class DefaultConfidence(NamedTuple):
     """Probability that a NIL decision is correct."""
 
     @classmethod
-    def for_gap(cls, gap: float | None, is_nil: Bools) -> Self:
-        """Return the confidence for a gap; ``is_nil`` says which mentions of the run are NIL.
+    def for_gap(cls, gap: float | None, threshold: float, is_nil: Bools) -> Self:
+        """Return the confidence for a gap; ``is_nil`` says which mentions of a run are NIL with this entity threshold.
 
-        If the gap is unknown (None), the confidence does not depend on the run.
+        If the gap is unknown (None), the confidence does not depend on the run. More NIL decisions than the threshold
+        leaves without a gap are right, too.
         """
-        gap, nils = (_UNKNOWN_GAP, _UNKNOWN_NILS) if gap is None else (gap, float(is_nil.mean()))
-        return cls(_LOG_ODDS + _PER_GAP * gap, min(gap / (nils + _MORE_NILS), _MOST))
+        if gap is None:
+            return cls(_LOG_ODDS + _PER_GAP * _UNKNOWN_GAP, _UNKNOWN_NIL)
+        nils, usual = float(is_nil.mean()), float(np.interp(threshold, *_NILS_WITHOUT_GAP))
+        right = max(gap / (nils + _MORE_NILS), 1 - usual / max(nils, usual))
+        return cls(_LOG_ODDS + _PER_GAP * gap, min(right, _MOST))
 
     def of(self, evidence: Weights) -> Weights:
         """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""

@@ -102,7 +102,7 @@ def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[
     entity_limit, mention_limit = (result.manifest["threshold"][kind] for kind in ("entity", "mention"))
     average = result.manifest["threshold"].get("nil")  # None under single linkage
     cluster = result.cluster_of(link)
-    lines = [f'{_called(link)} is NIL, in cluster {link.cluster} "{cluster.name}":']
+    lines = [f'{_called(link)} is NIL, {_sure(link)}in cluster {link.cluster} "{cluster.name}":']
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
     unlinked = f", and none of the {k} most similar mentions is linked"
     by_mentions = "" if method == "independent" or k == 0 else unlinked
@@ -171,9 +171,7 @@ def _measure(result: Run) -> str:
 
 
 def _score(result: Run, link: Link, rivals: Sequence[Candidate]) -> str:
-    score = f"{_measure(result)} {_number(link.score)}"
-    if link.confidence is not None:
-        score += f", confidence {link.confidence:.3f}"
+    score = f"{_sure(link)}{_measure(result)} {_number(link.score)}"
     tied = [id_ for id_, near in link.candidates[:2] if near == link.candidates[0][1]]
     if len(tied) == 2 and link.entity in tied:
         why = " but spelled like the mention" if link.margin is None and link.entity == tied[0] else ""
@@ -183,6 +181,10 @@ def _score(result: Run, link: Link, rivals: Sequence[Candidate]) -> str:
     if link.candidates[0][0] == link.entity:
         return f"{score}, margin {link.margin:.3f} over {rivals[0]}"
     return f"{score}; nearest entity {rivals[0]} ({_number(rivals[0].score)}, margin {link.margin:.3f})"
+
+
+def _sure(link: Link) -> str:
+    return "" if link.confidence is None else f"confidence {link.confidence:.3f}, "
 
 
 def _number(value: float | None) -> str:

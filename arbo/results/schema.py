@@ -113,7 +113,7 @@ class Link(NamedTuple):
     @property
     def row(self) -> dict[str, Any]:
         """The decision as a flat row."""
-        names = ("entity", "entity_name", "cluster", "score", "margin", "confidence")
+        names = ("entity", "entity_name", "cluster", "confidence", "score", "margin")
         where = {"mention": self.mention.id, "document": self.mention.document_id, "text": self.mention.text}
         return where | {name: getattr(self, name) for name in names}
 

@@ -65,11 +65,11 @@ def _normalized_names(run: Run, ids: pa.Array) -> set[tuple[str, str]]:
     return {*zip((id_ for id_, _ in pairs), normalize_names([name for _, name in pairs]), strict=True)}
 
 
-def selected(run: Run, *, nil: bool = False, words: str | None = None, lowest_margin: bool = False) -> Ints:
+def selected(run: Run, *, nil: bool = False, words: str | None = None, doubtful: bool = False) -> Ints:
     """Return the rows of some mentions: only NIL ones, or only those with a string.
 
-    The string, whose case is ignored, may be in the text, the expansion or the entity's name. With ``lowest_margin``,
-    those with the lowest margin between the two nearest entities come first, and those without a margin last.
+    The string, whose case is ignored, may be in the text, the expansion or the entity's name. With ``doubtful``, those
+    with the lowest confidence come first or, in a run without it, with the lowest margin; those without either last.
     """
     links, mentions = run.link_table, run.mention_table
     chosen = np.ones(links.num_rows, np.bool_)
@@ -80,9 +80,9 @@ def selected(run: Run, *, nil: bool = False, words: str | None = None, lowest_ma
         matches = (pc.match_substring(text, words, ignore_case=True) for text in texts)
         chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in matches])
     rows: Ints = np.flatnonzero(chosen)
-    if lowest_margin:
-        margin = pc.fill_null(links["margin"], float("inf")).to_numpy()[rows]
-        rows = rows[np.argsort(margin, kind="stable")]
+    if doubtful:
+        by = "confidence" if "confidence" in links.column_names else "margin"
+        rows = rows[np.argsort(pc.fill_null(links[by], float("inf")).to_numpy()[rows], kind="stable")]
     return rows
 
 
@@ -107,8 +107,9 @@ def rows_called(run: Run, name: str) -> Ints:
 def mention_view(run: Run, rows: Ints, wrong: Mapping[int, str] | None = None) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
-    Columns: those that `arbo.results.schema` calls flat, with ``start, end`` (of the whole mention) in place of spans,
-    and without ``found_score`` if no finder found any mention. With the reasons of `wrong_kinds`, also ``wrong, gold``.
+    Columns: those that `arbo.results.schema` calls flat, ``confidence`` before ``score``, with ``start, end`` (of the
+    whole mention) in place of spans, and without ``found_score`` if no finder found any mention. With the reasons of
+    `wrong_kinds`, also ``wrong, gold``.
     """
     mentions, links, at = run.mention_table, run.link_rows, numbers(rows)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
@@ -118,6 +119,8 @@ def mention_view(run: Run, rows: Ints, wrong: Mapping[int, str] | None = None) -
         elif name != "found_score" or mentions[name].null_count < len(mentions):
             columns[name] = mentions[name].take(at)
     names = [name for name, column in SCHEMA["links"].items() if column.flat and name in links.column_names]
+    if "confidence" in names:
+        names.insert(names.index("score"), names.pop(names.index("confidence")))
     taken = links.select(names).take(at) if isinstance(links, pa.Table) else links.take(rows)
     if wrong:
         columns |= {

@@ -1,5 +1,5 @@
 // The review: one question after the other, by keys or buttons; each answer is written before the next question is shown.
-import { h, address, count, decimal, plural, name, sentence, empty } from "./dom.js";
+import { h, address, count, decimal, is, plural, name, sentence, empty } from "./dom.js";
 
 const ANSWERS = {
   a: ["accept", "is right"], n: ["nil", "NIL"], e: ["new", "a new entity…"], x: ["not", "not this"],
@@ -46,7 +46,7 @@ function draw(state) {
       h("a", { href: address("mention", row.mention_id) }, "why"), " · ", name(row.mention_id, { class: "id" })),
     h("div", { class: "verdict" + (row.entity_id === null ? " is-nil" : "") }, h("span", {}, row.entity_id === null ? "now NIL, in " : "now "),
       h("a", { href: address("cluster", row.cluster_id) }, name(row.entity_name ?? row.cluster_name ?? row.cluster_id)), " ", name(row.entity_id ?? row.cluster_id, { class: "id" }),
-      row.score !== null && ` ${decimal(row.score)}`, spreads(asked.spread, row.below)),
+      is(row.confidence ?? row.score) && ` ${decimal(row.confidence ?? row.score)}`, spreads(asked.spread, row.below)),
     h("div", { class: "answers", role: "group", "aria-label": "Answers" }, Object.entries(ANSWERS).map(([key, [kind, text]]) => {
       const not = asked.why_not[kind];
       return !(id !== null && kind === "skip") && h("button", { type: "button", disabled: Boolean(not), title: not, "data-answer": kind, click: () => decide(state, kind) }, h("kbd", {}, key), " ", text);

@@ -143,9 +143,8 @@ function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, load, textOf, candi
     const i = nearest()[cluster - nKnown];
     return i < 0 ? Infinity : head.offset - c["near0.score"][c.near[i]];
   };
-  const margin = (i) => (Number.isNaN(c.margin[i]) ? Number.MAX_VALUE : c.margin[i]);
-  const confidence = (i) => (Number.isNaN(c.confidence[i]) ? Number.MAX_VALUE : c.confidence[i]);
-  const isDoubtful = (i) => isNew(c.cluster[i]) || c.confidence?.[i] < DOUBTFUL || c.margin[i] === 0;
+  const sure = (i) => figure(c.confidence ?? c.margin, i) ?? Number.MAX_VALUE;
+  const isDoubtful = (i) => (c.confidence ? c.confidence[i] < DOUBTFUL : isNew(c.cluster[i]) || c.margin[i] === 0);
   const doubtsIn = lazy(() => Array.from({ length: c.document.length }, (_, document) => inDocument(document).filter(isDoubtful).length));
   const clusterOrder = (nil, sort) => ordered(`clusters ${nil} ${sort}`, () => {
     const rows = Array.from({ length: nil ? head.discovered : nKnown }, (_, i) => i), first = nil ? nKnown : 0;
@@ -159,8 +158,7 @@ function listsOf({ head, c, n, nKnown, isNew, rowOf, rowsOf, load, textOf, candi
   const mentionOrder = (nil, wrong, sort) => ordered(`mentions ${nil} ${wrong} ${sort}`, () => {
     const why = wrong && Array.from(c.verdict, (code) => word(c["verdict.words"], code)), chosen = (i) => (wrong === true ? why[i] && why[i] !== RIGHT : why[i] === wrong);
     const rows = Int32Array.from({ length: n }, (_, i) => i).filter((i) => (!nil || isNew(c.cluster[i])) && (!wrong || chosen(i)));
-    const by = { margin, confidence }[sort];
-    if (by) rows.sort((a, b) => by(a) - by(b) || a - b);
+    if (sort === "doubt") rows.sort((a, b) => sure(a) - sure(b) || a - b);
     if (sort === "name") {
       const rank = Array.from({ length: c["text.words"].length }, (_, code) => c["text.words"].at(code).toLowerCase());
       rows.sort((a, b) => (rank[c.text[a]] < rank[c.text[b]] ? -1 : rank[c.text[a]] > rank[c.text[b]] ? 1 : a - b));

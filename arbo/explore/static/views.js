@@ -32,7 +32,7 @@ function tile(value, label, more, ...words) {
 function first(told, source) {
   const wrong = told.wrong.reduce((sum, [, number]) => sum + number, 0);
   const steps = [
-    told.doubtful > 0 && [link(`${plural(told.doubtful, "doubtful link")}`, ...(source.ask ? ["review"] : ["mentions", "all", "confidence"])), ": more likely wrong than right."],
+    told.doubtful > 0 && [link(`${plural(told.doubtful, "doubtful decision")}`, ...(source.ask ? ["review"] : ["mentions", "all", "doubt"])), ": more likely wrong than right."],
     wrong > 0 && [link(`${plural(wrong, "wrong decision")}`, "mentions", "wrong"), ": ", told.wrong.map(([kind, number]) => `${count(number)} ${kind}`).join(", "), "."],
     told.discovered > 0 && told.kb !== null && [link(plural(told.discovered, "new entity", "new entities"), "nil"), ": missing from the knowledge base, or of an unknown name."],
   ].filter(Boolean);
@@ -74,10 +74,11 @@ export function rightOrWrong(row) {
 
 // A row of a mention: what it says, what it was linked to, and its sentence.
 export function mentionRow(row) {
-  const to = is(row.entity_id) ? name(row.entity_name ?? row.entity_id, { class: "to" }) : h("span", { class: "nil" }, "NIL");
+  const sure = row.confidence ?? row.score, to = is(row.entity_id) ? name(row.entity_name ?? row.entity_id, { class: "to" }) : h("span", { class: "nil" }, "NIL");
   return listRow(["mention", row.mention_id],
     [rightOrWrong(row), name(row.text, { class: "what" }), arrow(), to, row.corrected && h("span", { class: "badge" }, "corrected"), row.right && [h("span", { class: "muted" }, "should be"), name(row.right)]],
-    [is(row.score) && h("span", {}, decimal(row.score)), is(row.margin) && h("small", {}, row.margin ? `margin ${decimal(row.margin)}` : "two equally near")],
+    [is(sure) && h("span", { title: is(row.confidence) ? "confidence" : "score" }, decimal(sure)),
+      is(row.margin) && h("small", {}, row.margin ? `margin ${decimal(row.margin)}` : "two equally near")],
     sentence(row) ?? name(row.document_id));
 }
 
@@ -125,10 +126,10 @@ export async function nilView(source, sort = "size") {
 
 export async function mentionsView(source, which = "all", sort = "order") {
   const told = await source.overview(), nil = which === "nil", isWrong = !["all", "nil"].includes(which);
-  const order = { margin: "least certain first", confidence: "least certain first", name: "by name" }[sort] ?? "in the order of the documents";
+  const order = { doubt: "least certain first", name: "by name" }[sort] ?? "in the order of the documents";
   const kinds = told.wrong.length ? [["wrong", "wrong"]] : [], reasons = isWrong ? [["wrong", "any"], ...told.wrong.map(([kind, number]) => [kind, `${kind} ${count(number)}`])] : [];
   const controls = h("div", {}, choice("Which", [["all", "all"], ["nil", "NIL"], ...kinds], isWrong ? "wrong" : which, (value) => goTo("mentions", value, sort)),
-    choice("Sort", [["order", "in order"], ["name", "by name"], ...(told.kb === null ? [] : [["margin", "by margin"]]), ...(told.links.includes("confidence") ? [["confidence", "by confidence"]] : [])], sort, (by) => goTo("mentions", which, by)),
+    choice("Sort", [["order", "in order"], ["name", "by name"], ...(told.kb === null ? [] : [["doubt", "by doubt"]])], sort, (by) => goTo("mentions", which, by)),
     isWrong && h("div", {}, choice("Why", reasons, which, (value) => goTo("mentions", value, sort))));
   const said = nil ? " that are NIL" : isWrong ? " whose entity is wrong" : "", wrong = isWrong && (which === "wrong" || which);
   return listView("Mentions", (total) => `${plural(total, "mention")}${said}, ${order}.`, controls,

@@ -57,7 +57,7 @@ export async function mentionView(source, id) {
     row.sentence && h("blockquote", {}, sentence(row, 1000)),
     lead(place, ` · ${count(row.start)} to ${count(row.end)} · `, ident(row.mention_id)),
     h("div", { class: isNil ? "verdict is-nil" : "verdict" }, verdict, row.corrected && [" ", h("span", { class: "badge" }, "corrected")],
-      h("div", { class: "measures" }, ["score", "margin", "confidence"].map((what) => measure(what, row[what]))),
+      h("div", { class: "measures" }, ["confidence", "score", "margin"].map((what) => measure(what, row[what]))),
       row.nil_reason && h("p", {}, row.nil_reason),
       row.follows && h("p", {}, "It follows a corrected mention: ", link(row.follows, "mention", row.follows))),
     row.path.length > 1 && section(isNil ? "Path in the cluster" : "Path from the entity", path(row.path)),
