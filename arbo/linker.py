@@ -322,7 +322,9 @@ class Linker:
         linker = linker._suited(memory.documents if made["config"].get("treat_as") == "list" else None)
         edges: Any = linker.edges
         settings = made["encoder"].get("edges", {})
-        return linker.configured(edges=edges.frozen(settings)) if evidence and "columns" in settings else linker
+        if "model" not in settings or edges is None or edges.settings.keys() != settings.keys():
+            return linker
+        return linker.configured(edges=edges.frozen(settings, memory.arrays))
 
     @property
     def _search_all(self) -> SearchAll:
@@ -369,7 +371,7 @@ class Linker:
                 decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
                 decisions = decided.decisions
             is_weighed = weighed is not nearest or decisions is not None
-            others = edited.arrays | (graph_arrays(graph, decisions) if is_weighed else {})
+            others = edited.arrays | weighed.kept | (graph_arrays(graph, decisions) if is_weighed else {})
             del graph  # the description needs its memory
         with timed("describe", seconds):
             confidence = self._confidence(gap, how["threshold"][0], clusters, memory)

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.data.columns import LEVELS, columns_named
 from arbo.edges.evidence import Column, ColumnWeights
+from arbo.edges.name_pairs import NameTable
 
 NAMES = [
     *("Maud Gonne", "Otto Hahn", "Lise Meitner", "Niels Bohr", "Ada Lovelace", "Alan Turing", "Emmy Noether"),
@@ -122,6 +123,27 @@ def test_growth_equals_the_refit_with_the_weights_of_the_run(rows: list[int], da
     assert grown.manifest["encoder"] == again.manifest["encoder"]
     for name, array in grown.arrays().items():
         np.testing.assert_array_equal(array, again.arrays()[name], name)
+
+
+@pytest.mark.parametrize("how", [{}, {"name": "name", "evidence": ["city"]}])
+def test_growth_scores_only_pairs_whose_names_have_new_neighbours(
+    how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = np.array(["kelp", "tern", "moor", "reed", "wren", "lark", "sedge", "heron", "alder", "birch"])
+    frame = pd.DataFrame({"name": [f"{words[i % 10]} {words[i // 10 % 10]}{i}" for i in range(300)], "city": "Oslo"})
+    scored, features = list[int](), NameTable.features
+    monkeypatch.setattr(
+        NameTable, "features", lambda own, *pairs: scored.append(len(pairs[0])) or features(own, *pairs)
+    )
+    rows = [some if how else some["name"] for some in (frame, pd.DataFrame([{"name": "otter", "city": "Rome"}]))]
+    linker = arbo.Linker()
+    run = linker.discover(rows[0], **how)
+    n_all = sum(scored)
+    scored.clear()
+    grown = linker.add(run, rows[1])
+    assert sum(scored) < n_all / 4
+    again, arrays = linker.refit(grown).arrays(), grown.arrays()
+    assert {name: np.array_equal(array, again[name]) for name, array in arrays.items()} == dict.fromkeys(arrays, True)
 
 
 def test_runs_of_a_table_take_corrections_documents_and_no_more_than_they_know() -> None:

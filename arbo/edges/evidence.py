@@ -35,7 +35,7 @@ from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
 from arbo.engine import Bools, Ids, Weights
 from arbo.errors import UsageError
-from arbo.retrieval.retrieval import Reasons, Retrieval
+from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 from arbo.text.names import normalize_names
 
 Levels = npt.NDArray[np.int8]
@@ -207,10 +207,11 @@ class Evidence:
     """The weights of the columns; None to estimate them from the names at hand."""
     neighbors: ClassVar[int] = NamesModel.neighbors
 
-    def frozen(self, settings: Mapping[str, Any]) -> Self:
-        """Return the model with the weights of these `settings`, which a run keeps."""
+    def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the model with the weights of these `settings`, and the arrays, which a run keeps."""
         weights = tuple(ColumnWeights(**one) for one in settings["columns"])
-        return replace(self, columns=",".join(f"{one.column}:{one.kind}" for one in weights), weights=weights)
+        columns = ",".join(f"{one.column}:{one.kind}" for one in weights)
+        return replace(self, names=self.names.frozen(settings, arrays), columns=columns, weights=weights)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -221,7 +222,7 @@ class Evidence:
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, as `NamesModel.applied` does."""
         assert kb is None
-        names = ComparedNames.of(retrieval)
+        names = ComparedNames.of(retrieval, self.names.earlier)
         named, inputs = columns_named(self.columns), retrieval.inputs.taken(names.rows)
         cells = cells_of(inputs, [name for name, _ in named], check=self.weights is None)
         columns = [Column.of(name, kind, cells[name]) for name, kind in named]
@@ -232,10 +233,10 @@ class Evidence:
         assert model.weights is not None
         log_odds = pairs.total(model.weights)
         probability = competition.probabilities(log_odds) if sources else 1 / (1 + np.exp(-log_odds))
-        joins = probability >= _LEAST
-        weight = (np.float32(1) - probability[joins]).astype(np.float32)
-        edges, reasons = (pairs.first[joins], pairs.second[joins], weight), partial(model._shares, names, columns)
-        return names.weighed(retrieval, k, edges, model.settings, self.names.threshold, reasons)
+        weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
+        scored = PairScores(np.column_stack([pairs.first, pairs.second]), pairs.name)
+        reasons = partial(model._shares, names, columns)
+        return names.weighed(retrieval, k, scored, weight, model.settings, self.names.threshold, reasons)
 
     def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> Pairs:
         """Return the pairs that names or columns propose."""
@@ -248,8 +249,12 @@ class Evidence:
         return self._compared(names, columns, first[inside], second[inside])
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
+        score = names.scored(first, second, self._of_names).scores
+        return Pairs(first, second, score, [one.levels(first, second) for one in columns])
+
+    def _of_names(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
         score, differ = self.names.log_odds(names, first, second)
-        return Pairs(first, second, score - _PENALTY * differ, [one.levels(first, second) for one in columns])
+        return score - _PENALTY * differ
 
     def _shares(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Reasons:
         """Return the log-odds of names and columns for pairs of names, the largest first."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.arrow import codes_of
+from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel, sorted_unique
 from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
 
@@ -34,9 +35,41 @@ _BLOCK = 20_000
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
 
+class TokenCounts(NamedTuple):
+    """How many names of a list have each token; a run keeps the counts of its first names, so that weights stay."""
+
+    text: npt.NDArray[np.uint8]
+    start: Ids
+    slots: Ids
+    """The fields of a `StringTable` of the tokens."""
+    holders: Ids
+    """(tokens,) number of names that have the token."""
+    n_names: Ids
+    """(1,) number of names."""
+    of_list: npt.NDArray[np.float64]
+    """The features that all pairs of the list have."""
+
+    @classmethod
+    def of(cls, tokens: list[str], token: Ids, begin: Ids, kind: npt.NDArray[np.int8]) -> Self:
+        """Count the tokens of names, see `NameTable`."""
+        table, size, n = StringTable.of(Spans.of(tokens)), np.diff(begin), len(begin) - 1
+        owner = np.repeat(np.arange(n), size)
+        distinct = sorted_unique(owner * len(tokens) + token)
+        holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
+        shares = [len(sorted_unique(owner[kind[token] == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
+        of_list = [np.log(max(n, 1)), (size == 1).mean(), *shares, size.mean(), n / max(len(tokens), 1)]
+        return cls(table.text, table.start, table.slots, holders, np.array([n]), np.array(of_list))
+
+    def holders_of(self, tokens: list[str]) -> Ids:
+        """Return the number of names that have each of these tokens; 1 for an unseen one."""
+        number = StringTable(*self[:3]).find(Spans.of(tokens))
+        return np.append(self.holders, 1)[np.maximum(number, -1)]
+
+
 class NameTable(NamedTuple):
     """Names as numbers of tokens, and tokens as letters."""
 
+    counts: TokenCounts | None
     token: Ids
     begin: Ids
     """(names + 1,) where the tokens of each name begin."""
@@ -48,45 +81,41 @@ class NameTable(NamedTuple):
     letter_begin: Ids
     comma: Ids
     """(names,) the number of tokens before the last comma."""
-    of_list: npt.NDArray[np.float64]
-    """The features that all pairs of the list have."""
 
     @classmethod
-    def of(cls, names: list[str]) -> Self:
-        """Divide names into tokens."""
+    def of(cls, names: list[str], counts: TokenCounts | None = None) -> Self:
+        """Divide names into tokens; count them if ``counts`` is None."""
         of = tokens_of(names)
         flat = [token for some in of for token in some]
         tokens, token, begin = list(dict.fromkeys(flat)), codes_of(flat), np.cumsum([0, *map(len, of)])
-        owner = np.repeat(np.arange(len(names)), np.diff(begin))
-        distinct = sorted_unique(owner * len(tokens) + token)
-        holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
         kind = np.array([kind_of(one) for one in tokens], np.int8)
-        rarity = np.log((len(names) + 1) / (holders + 0.5)).clip(0.05) / np.log(len(names) + 2)
+        counts = counts or TokenCounts.of(tokens, token, begin, kind)
+        holders, n = counts.holders_of(tokens), counts.n_names[0]
+        rarity = np.log((n + 1) / (holders + 0.5)).clip(0.05) / np.log(n + 2)
         letter = np.unique(np.array([ord(one) for one in "".join(tokens)], np.int32), return_inverse=True)[1]
         letter_begin = np.cumsum([0, *map(len, tokens)])
         with_comma = np.array([row for row, name in enumerate(names) if "," in name[1:]], np.int64)
         comma = np.zeros(len(names), np.int64)
         comma[with_comma] = [*map(len, tokens_of([names[row].rpartition(",")[0] for row in with_comma]))]
-        size, n = np.diff(begin), max(len(names), 1)
-        shares = [len(sorted_unique(owner[kind[token] == which])) / n for which in (LEGAL, NUMBER, TITLE)]
-        of_list = np.array([np.log(n), (size == 1).mean(), *shares, size.mean(), len(names) / max(len(tokens), 1)])
-        return cls(token, begin, kind, rarity * np.array(WEIGHT)[kind], holders, letter, letter_begin, comma, of_list)
+        weight = rarity * np.array(WEIGHT)[kind]
+        return cls(counts, token, begin, kind, weight, holders, letter, letter_begin, comma)
 
     def features(self, first: Ids, second: Ids, lists: Neighbors) -> Floats:
         """Return the features of pairs of names; (pairs, features).
 
         ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine.
         """
-        out = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32)
+        assert self.counts is not None
+        out, tokens = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32), self._replace(counts=None)
         starts = range(0, len(first), _BLOCK)
 
         def fill(at: int) -> None:
             some = slice(at, at + _BLOCK)
-            _compare_all(first[some], second[some], self, out[some])
+            _compare_all(first[some], second[some], tokens, out[some])
 
         in_parallel(fill, starts)
         out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
-        out[:, OF_LIST:] = self.of_list
+        out[:, OF_LIST:] = self.counts.of_list
         return out
 
 

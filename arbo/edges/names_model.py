@@ -6,26 +6,30 @@ arbo contains one, see `benchmarks/names_model.py`. Equal names are one, see `ar
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
-from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, NameTable, differ
+from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, NameTable, TokenCounts, differ
 from arbo.edges.trees import Trees
 from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
 from arbo.retrieval.groups import fill
-from arbo.retrieval.retrieval import Reasons, Retrieval
+from arbo.retrieval.reranking import looked_up
+from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 
 FILE = "names.json"
 """The file of the model beside this one."""
+_KEPT = "names."
+"""What the names of the arrays that a run keeps begin with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,8 @@ class NamesModel:
     trees: Trees
     threshold: float
     """Largest average dissimilarity of clusters that are merged, by default."""
+    earlier: EarlierNames | None = None
+    """What a run that grows knows."""
     neighbors: ClassVar[int] = 8
     """Number of nearest names by letters that each name is compared with."""
 
@@ -44,6 +50,10 @@ class NamesModel:
         """Return the model that arbo contains."""
         content = json.loads((files("arbo.edges") / FILE).read_text("utf-8"))
         return cls(Trees.from_dict(content["trees"], len(NAME_FEATURES), file=FILE), content["threshold"])
+
+    def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the model with the counts and scores of the arrays that a run keeps; ``settings`` are those of it."""
+        return replace(self, earlier=EarlierNames.from_arrays(arrays))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -57,9 +67,10 @@ class NamesModel:
         ``kb`` must be None; each name of ``retrieval`` should have at least `neighbors` neighbours.
         """
         assert kb is None
-        names = ComparedNames.of(retrieval)
+        names = ComparedNames.of(retrieval, self.earlier)
+        scored = names.scored(*names.pairs(), self._weights)
         shares = partial(self._shares, names)
-        return names.weighed(retrieval, k, self._edges(names), self.settings, self.threshold, shares)
+        return names.weighed(retrieval, k, scored, scored.scores, self.settings, self.threshold, shares)
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> tuple[LogOdds, Bools]:
         """Return the log-odds of pairs of compared names, and whether they `differ`; (pairs,) both."""
@@ -69,16 +80,14 @@ class NamesModel:
             log_odds[some], differs[some] = self.trees.scores(features), differ(features)
         return log_odds, differs
 
-    def _edges(self, names: ComparedNames) -> tuple[Ids, Ids, Floats]:
-        """Return the pairs of names that have an edge, and its weight."""
-        first, second = names.pairs()
+    def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
+        """Return the weights of pairs of names; 1 for those that `differ`."""
         weight = np.ones(len(first), np.float32)
         for some in blocks(len(first)):
             features = names.table.features(first[some], second[some], names.lists)
             may = ~differ(features)
             weight[some][may] = weights_of(self.trees.scores(features[may]), features[may], NAME_FEATURES)
-        joins = weight < 1
-        return first[joins], second[joins], weight[joins]
+        return weight
 
     def _shares(self, names: ComparedNames, first: Ids, second: Ids) -> Reasons:
         """Return the features that counted most for pairs of names."""
@@ -89,7 +98,27 @@ class NamesModel:
         )
 
 
-class ComparedNames(NamedTuple):
+class EarlierNames(NamedTuple):
+    """What a run of a list knows when it grows."""
+
+    counts: TokenCounts
+    scored: PairScores
+    """Pairs of its mentions, and their scores by a model."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return what the arrays of `arrays` say."""
+        names = *TokenCounts._fields, *PairScores._fields
+        *counts, pairs, scores = (arrays[f"{_KEPT}{name}"] for name in names)
+        return cls(TokenCounts(*counts), PairScores(pairs, scores))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays that a run keeps."""
+        return {f"{_KEPT}{name}": array for part in self for name, array in part._asdict().items()}
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedNames:
     """The mentions that are compared, numbered from 0, with their neighbours by letters."""
 
     rows: Ids
@@ -97,18 +126,34 @@ class ComparedNames(NamedTuple):
     number: Ids
     """(mentions,) the number of each mention, or -1 if it is one with an earlier one."""
     lists: Neighbors
-    table: NameTable
+    names: Sequence[str]
+    earlier: EarlierNames | None
+    as_before: Ids | None
+    """(names,) see `Retrieval.as_before`."""
 
     @classmethod
-    def of(cls, retrieval: Retrieval) -> ComparedNames:
+    def of(cls, retrieval: Retrieval, earlier: EarlierNames | None = None) -> Self:
         """Return the mentions that a retrieval compares."""
         lists, n = retrieval.mentions, len(retrieval.inputs)
         rows = np.flatnonzero((lists.dissimilarity[:, :1] != SAME).all(axis=1))
         number = np.full(n + 1, -1, np.int64)
         number[rows] = np.arange(len(rows))
-        near = lists.of(rows)
-        names = retrieval.inputs.taken(rows).names
-        return cls(rows, number[:n], Neighbors(number[near.ids], near.dissimilarity), NameTable.of(list(names)))
+        near, before = lists.of(rows), retrieval.as_before
+        as_before = None if before is None else before[rows]
+        lists = Neighbors(number[near.ids], near.dissimilarity)
+        return cls(rows, number[:n], lists, retrieval.inputs.taken(rows).names, earlier, as_before)
+
+    @cached_property
+    def table(self) -> NameTable:
+        """The tokens of the names, which are counted unless an earlier run did."""
+        return NameTable.of([*self.names], self.earlier and self.earlier.counts)
+
+    def taken(self, names: Ids) -> ComparedNames:
+        """Return some of the names, with what their lists have of them."""
+        number = np.full(len(self.rows) + 1, -1, np.int64)
+        number[names] = np.arange(len(names))
+        lists, few = self.lists.of(names), [self.names[row] for row in names.tolist()]
+        return replace(self, rows=self.rows[names], lists=lists._replace(ids=number[lists.ids]), names=few)
 
     def pairs(self) -> tuple[Ids, Ids]:
         """Return the distinct pairs of names of which one is a neighbour of the other."""
@@ -116,29 +161,49 @@ class ComparedNames(NamedTuple):
         source = self.lists.ids[target, at]
         return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
 
+    def scored(
+        self, first: Ids, second: Ids, score: Callable[[ComparedNames, Ids, Ids], npt.NDArray[Any]]
+    ) -> PairScores:
+        """Score pairs of names; those of an earlier run, whose names have the neighbours of then, have its scores."""
+        pairs = np.column_stack([first, second])
+        if self.earlier is None or self.as_before is None or not len(self.earlier.scored.scores):
+            return PairScores(pairs, score(self, first, second))
+        before = self.as_before[pairs]
+        scores, is_new = looked_up(self.earlier.scored, *before.T)
+        is_new |= (before < 0).any(axis=1)
+        some, ends = np.unique(pairs[is_new], return_inverse=True)
+        scores[is_new] = score(self.taken(some), *ends.reshape(-1, 2).T)
+        return PairScores(pairs, scores)
+
     def weighed(
         self,
         retrieval: Retrieval,
         k: int,
-        edges: tuple[Ids, Ids, Floats],
+        scored: PairScores,
+        weight: Floats,
         settings: Mapping[str, Any],
         threshold: float,
         reasons: Callable[[Ids, Ids], Reasons],
     ) -> Retrieval:
         """Return a retrieval with the ``k`` lightest edges into each name, which lead both ways, from a model.
 
-        ``settings`` identify the model; ``reasons`` returns those of pairs of names, the smaller one first.
+        ``weight`` is that of each pair that is ``scored``, 1 for one without an edge. ``settings`` identify the model;
+        ``reasons`` returns those of pairs of names, the smaller one first.
         """
-        first, second, weight = edges
+        joins = weight < 1
+        first, second = scored.pairs[joins].T
         lists = Neighbors.empty(len(retrieval.inputs), k)
         source, target = np.concatenate([first, second]), np.concatenate([second, first])
-        fill(lists, self.rows[target], self.rows[source], np.tile(weight, 2), source)
+        fill(lists, self.rows[target], self.rows[source], np.tile(weight[joins], 2), source)
         if retrieval.mentions.ids.shape[1]:
             more = self.number < 0
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
         settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
         why = partial(self._reasons, reasons)
-        return replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=why)
+        counts: Any = self.earlier.counts if self.earlier else self.table.counts
+        known = EarlierNames(counts, scored._replace(pairs=self.rows[scored.pairs].astype(np.int32)))
+        weighed = replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=why)
+        return replace(weighed, kept=known.arrays())
 
     def _reasons(self, of_pairs: Callable[[Ids, Ids], Reasons], node: Ids, mention: Ids) -> Reasons:
         """Return the reasons for edges from nodes of the graph to mentions; none for one without a compared name."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -235,7 +236,7 @@ def links_of(
     confidence: Confidence | DefaultConfidence | None,
     followed: tuple[Bools, Ids] | None,
 ) -> Links:
-    """Return the links of a partition; scores, confidence and reasons are computed, so that no vectors are kept.
+    """Return the links of a partition; scores and confidence are computed, so that no vectors are kept.
 
     ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. ``followed`` says
     which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both.
@@ -345,17 +346,22 @@ def _reason_columns(node_ids: Column, retrieval: Retrieval, clusters: Partition)
     alone = np.flatnonzero((source < 0) & together.any(axis=1))
     source[alone] = near[alone, first[alone]]
     joined = np.flatnonzero((source >= 0) & ~np.isneginf(clusters.weight[n_entities:]))
-    why = retrieval.reasons(source[joined], joined)
-    known = np.zeros((n, why.features.shape[1]), np.bool_)
-    known[joined] = np.isfinite(why.log_odds)
-    start = starts(known.sum(axis=1))
-    counted = known[joined]
-    flat = strings(why.features[counted].tolist()), _floats(why.log_odds[counted])
-    reasons, log_odds = (pa.ListArray.from_arrays(start, column) for column in flat)
+    why = retrieval.reasons
+
+    @cache
+    def lists() -> list[pa.Array]:
+        """Return the reasons and their log-odds, which are computed when somebody reads them."""
+        features, log_odds = why(source[joined], joined)
+        known = np.zeros((n, features.shape[1]), np.bool_)
+        known[joined] = counted = np.isfinite(log_odds)
+        start = starts(known.sum(axis=1))
+        flat = strings(features[counted].tolist()), _floats(log_odds[counted])
+        return [pa.ListArray.from_arrays(start, column) for column in flat]
+
     return {
         "nearest": lambda mentions: node_ids(source[mentions]),
-        "reasons": lambda mentions: reasons.take(numbers(mentions)),
-        "reason_log_odds": lambda mentions: log_odds.take(numbers(mentions)),
+        "reasons": lambda mentions: lists()[0].take(numbers(mentions)),
+        "reason_log_odds": lambda mentions: lists()[1].take(numbers(mentions)),
     }
 
 

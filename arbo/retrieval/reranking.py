@@ -237,7 +237,7 @@ class ScoreMemory:
         """
         scores, is_new = np.empty(len(mention), np.float32), np.ones(len(mention), np.bool_)
         if self.known is not None and len(self.known.scores):
-            scores, is_new = _looked_up(self.known, mention, entity)
+            scores, is_new = looked_up(self.known, mention, entity)
             if getattr(self.reranker, "whole", False):
                 is_new = np.isin(mention, mention[is_new])
         used, place = np.unique(mention[is_new], return_inverse=True)
@@ -300,7 +300,7 @@ def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) 
     return PairScores(np.column_stack([mention, other])[is_left], arrays["score.entities"][is_left])
 
 
-def _looked_up(known: PairScores, mention: Ids, other: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def looked_up(known: PairScores, mention: Ids, other: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the known scores of pairs, and which of the pairs are unknown; both (pairs,)."""
     n = max(int(known.pairs[:, 1].max()), int(other.max(initial=0))) + 1
     keys = known.pairs[:, 0].astype(np.int64) * n + known.pairs[:, 1]

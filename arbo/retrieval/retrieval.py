@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, Self
 
@@ -25,10 +25,10 @@ _NEVER = 9
 
 
 class PairScores(NamedTuple):
-    """(pairs, 2) mentions with rows of entities, and (pairs,) their scores."""
+    """(pairs, 2) mentions with rows of entities, or two mentions, and (pairs,) their scores."""
 
     pairs: Ids
-    scores: Floats
+    scores: Any
 
 
 class Mentions(NamedTuple):
@@ -39,8 +39,8 @@ class Mentions(NamedTuple):
     inputs: Inputs
     encode: Callable[[], Vectors]
     """Returns their vectors, always the same."""
-    find: Callable[..., Neighbors] | None = None
-    """Searches their neighbours if some are known, such as `EarlierSearch.nearest_within`."""
+    earlier: EarlierSearch | None = None
+    """An earlier search, with which that of their neighbours begins."""
     known: PairScores | None = None
     """Known scores of a reranker, see `arbo.retrieval.reranking`."""
 
@@ -113,6 +113,10 @@ class Retrieval:
     """(mentions,) whether spelling chose between equally near entities."""
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
+    as_before: Ids | None = None
+    """(mentions,) the row in an earlier run of each mention that has the neighbours of then; -1 for others."""
+    kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """Arrays that an edge model needs again when the run grows."""
 
     def graph(self, k: int, decisions: Decisions | None = None, more: int = 0) -> Graph:
         """Build the graph, with edges into each mention from its ``k`` nearest mentions and its nearest entity.
@@ -205,6 +209,17 @@ class EarlierSearch:
             lists.ids[rows] = np.where(ids >= 0, rows[ids], -1)
         return lists
 
+    def as_before(self, lists: Neighbors) -> Ids:
+        """Return the row here of each mention whose list of other mentions is still the same; -1 for others."""
+        old, number = np.flatnonzero(self.row >= 0), np.full(len(self.mentions.ids) + 1, -1)
+        number[self.row[old]] = old
+        ids, dissimilarity = self.mentions.of_width(lists.ids.shape[1]).of(self.row[old])
+        now = lists.of(old)
+        is_same = (number[ids] == now.ids).all(axis=1) & (dissimilarity == now.dissimilarity).all(axis=1)
+        row = np.full(len(self.row), -1)
+        row[old[is_same]] = self.row[old[is_same]]
+        return row
+
     def _find(
         self, queries: Vectors, things: Searchable, k: int, *, self_ids: Ids | None = None, **how: Any
     ) -> Neighbors:
@@ -273,13 +288,15 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
     near entities, the one that is spelled like the mention comes first. Raise UsageError if no mention has an entity in
     its group.
     """
-    encoder, inputs, encode, find, _ = mentions
+    encoder, inputs, encode, earlier, _ = mentions
     entities, groups_of, first = settings.entities, settings.groups, settings.first
     entity_groups = [] if entities is None else groups.with_entities(groups_of, entities.rows)
     if settings.per_document:
         groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))
-    vectors: Any = encode() if find is None else None
-    search = find or partial(nearest_within, queries=vectors, search_all=search_all)
+    vectors: Any = encode() if earlier is None else None
+    search: Callable[..., Neighbors] = partial(nearest_within, queries=vectors, search_all=search_all)
+    if earlier is not None:
+        search = earlier.nearest_within
     candidates = neighbors = Neighbors.empty(len(inputs), 0)
     if entities is not None and inputs:
         how: Any = {"metric": encoder.metric, "progress": announce("nearest entities")}
@@ -307,6 +324,7 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
         encoder.threshold,
         encoder.settings,
         settings.within,
+        as_before=None if earlier is None else earlier.as_before(neighbors),
     )
     return _spelled(nearest, settings.kb) if settings.kb else nearest
 
