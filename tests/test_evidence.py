@@ -10,6 +10,8 @@ from conftest import Run
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.corrections.pairs import DrawnPairs
+from arbo.corrections.review import Review
 from arbo.data.columns import LEVELS, columns_named
 from arbo.edges.evidence import Column, ColumnWeights
 from arbo.edges.name_pairs import NameTable
@@ -178,6 +180,44 @@ def test_the_command_line_says_the_same(run: Run, tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text((tmp_path / "more.csv").read_text().replace("\n0,", "\n99,"))
     run("add", out, tmp_path / "more.csv", "--out", tmp_path / "grown")
     assert arbo.Result.load(tmp_path / "grown").cluster_of("99") == arbo.Result.load(tmp_path / "grown").cluster_of("0")
+
+
+def test_a_review_of_a_table_asks_pairs_and_estimates_precision_and_recall(run: Run, tmp_path: Path) -> None:
+    frame = pd.concat([PEOPLE, PEOPLE.assign(city="Bonn", code="9999")], ignore_index=True)
+    result = arbo.Linker().discover(frame, name="name", evidence=["city", "code"])
+    result.save(tmp_path / "run")
+    sitting = Review(result, file := tmp_path / "answers.jsonl", set())
+    for _ in range(sitting.total):
+        question = sitting.present
+        row, other = question.link.mention.id, question.choices[0].id
+        right = int(row) % 37 % 20 == int(other) % 37 % 20
+        sitting.answer(question.link, sitting.corrections(question.link, "candidate" if right else "different", other))
+    assert sitting.present is None  # rows of equal names are questions of their own
+    assert sitting.accept(result.link_of("0")).keys() == {"same"}
+    assert all(0 <= low <= high <= 1 for low, high in sitting.rates.values())
+    assert "code: 5555 | 5555" in {
+        question.choices[0].about.split(" · ")[1] for question in map(sitting.question, range(30))
+    }
+    done = run("review", tmp_path / "run", "--corrections", file, "--limit", 0)
+    assert "by all answers, the precision of the compared pairs is" in done.out
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.5, 1.0, 2.0]))
+def test_rates_by_drawn_pairs_hold_the_true_ones_whatever_the_calibration(seed: int, power: float) -> None:
+    draw = np.random.default_rng(seed)
+    probability = draw.beta(0.4, 0.4, 4000)
+    right, doubt = draw.random(4000) < probability**power, np.minimum(probability, 1 - probability) + 0.01
+    priority = doubt / draw.random(4000)
+    order, rows = np.argsort(-priority), np.arange(4000)
+    pairs = DrawnPairs(rows, rows + 4000, probability[order] > 0.3, probability[order], priority[order])
+    right, together = right[order], pairs.together
+    rates = pairs.rates({frozenset((row, row + 4000)): bool(right[row]) for row in range(400)})
+    truth = {"precision": right[together].mean(), "recall": right[together].sum() / right.sum()}
+    assert {rate: low - 0.1 < truth[rate] < high + 0.1 for rate, (low, high) in rates.items()} == {
+        "precision": True,
+        "recall": True,
+    }
 
 
 @pytest.mark.parametrize(

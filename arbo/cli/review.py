@@ -60,6 +60,7 @@ def review(
     The first questions are about names where a decision is expected to mend the most errors. Each decision is written
     at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the knowledge
     base by id or name; if it is lost, the entities that the run names. `arbo add --corrections FILE` then obeys them.
+    Of a list or table, pairs of rows are asked, `1` says that they are one, and precision and recall are estimated.
     `--json` prints the questions, and asks nothing.
     """
     from arbo.pipeline.saved_run import review_of, search_of
@@ -70,7 +71,8 @@ def review(
     ongoing = review_of(saved.result, file, author, base)
     ongoing.limit = limit
     if console.as_json:
-        console.print_json({"questions": [asdict(ongoing.question(place)) for place in range(ongoing.total)]})
+        questions = [asdict(ongoing.question(place)) for place in range(ongoing.total)]
+        console.print_json({"questions": questions, "rates": ongoing.rates})
         return
     try:
         search = search_of(saved.result, base)
@@ -83,6 +85,8 @@ def review(
         raise typer.Exit(130) from None
     finally:
         console.show(f"\nanswers written to {file}: {len(ongoing.written):,}; the same command goes on from there")
+        for rate, (low, high) in ongoing.rates.items():
+            console.show(f"by all answers, the {rate} of the compared pairs is {low:.0%} to {high:.0%} (95 % interval)")
         console.show(f"next: arbo add {run} --corrections {file} --out NEW")
 
 
@@ -139,7 +143,8 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
                     if not choices:
                         raise UsageError(f"no entity has a name like {words!r}")
             elif (of := _KEYS.get(key)) and of.answer:
-                default = {"e": link.name, "=": link.nearest or ""}.get(key, "")
+                other = choices[0].id if ongoing.pairs and choices else None
+                default = {"e": link.name, "=": other or link.nearest or "", "!": other or ""}.get(key, "")
                 if (reply := _ask_words(of.prompt, default) if of.prompt else None) != "":
                     return ongoing.corrections(link, of.answer, reply)
             elif not key.isspace():

@@ -13,7 +13,8 @@ asked, not mentions, and a name is worth the number of its mentions times its *d
 - for a mention of a discovered entity, this times the logarithm of the size of its cluster to base 2, plus 1: a
   decision on one name of a large cluster divides it.
 
-With the gold annotations as the reviewer, this order is compared with others by ``benchmarks/review.py``.
+With the gold annotations as the reviewer, this order is compared with others by ``benchmarks/review.py``. Of a list of
+names or a table, pairs of rows are asked, see `arbo.corrections.pairs`.
 """
 
 import errno
@@ -31,7 +32,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.corrections.constraints import name_numbers
-from arbo.data import KnowledgeBase
+from arbo.corrections.lines import corrections_of
+from arbo.corrections.pairs import DrawnPairs, is_list
+from arbo.data import Corpus, KnowledgeBase
+from arbo.data.columns import cells_of, columns_named
+from arbo.data.corpus import Inputs
 from arbo.errors import UsageError
 from arbo.files import writing
 from arbo.results.run import Floats, Ints, Link, Run
@@ -59,18 +64,29 @@ class Queue(NamedTuple):
 
     @classmethod
     def of(
-        cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = (), *, name: Ints | None = None
+        cls,
+        run: Run,
+        decided: Iterable[str] = (),
+        dropped: Iterable[str] = (),
+        *,
+        name: Ints | None = None,
+        pairs: DrawnPairs | None = None,
     ) -> Self:
         """Order the names of a run by twins times doubt: the wrong mentions that a decision is expected to mend.
 
         Names that are equal in this are in the order of the documents.
         ``decided`` are the ids of mentions on which somebody decided: their names are left out. Of ``dropped``, which
-        are no mentions, only they themselves are. ``name`` is what `names_of` returns, if it is known.
+        are no mentions, only they themselves are. ``name`` is what `names_of` returns, if it is known, and ``pairs``
+        are those of a list.
         """
-        name, doubt = names_of(run) if name is None else name, doubts(run)
+        name = names_of(run) if name is None else name
         left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
         left[[run.row_of[id_] for id_ in dropped if id_ in run.row_of]] = False
-        rows = np.flatnonzero(left)
+        if pairs is not None:
+            place = pairs.of_rows(left)
+            rows = pairs.first[place]
+            return cls(rows, np.bincount(name)[name[rows]], pairs.doubt[place])
+        rows, doubt = np.flatnonzero(left), doubts(run)
         rows = rows[np.argsort(-doubt[rows], kind="stable")]
         _, first, twins = np.unique(name[rows], return_index=True, return_counts=True)
         rows = rows[first]
@@ -188,12 +204,39 @@ class Review:
         least = max((score for _, score in link.candidates), default=0.0) * NEAR
         near = ((id_, score) for id_, score in link.candidates if least <= 0 or score >= least)
         names = (Choice.of(id_, (self.run.names_of(id_) or [""])[0], score, self.kb) for id_, score in near)
-        return Question(link, twins, doubt, before, after, tuple(names))
+        other = self.other(link)
+        return Question(link, twins, doubt, before, after, tuple(names) if other is None else (other,))
+
+    def other(self, link: Link) -> Choice | None:
+        """Return the row of a list that a row may be one with, and the evidence of both; None for no pair."""
+        row = self.run.row_of[link.mention.id]
+        if self.pairs is None or not len(place := np.flatnonzero(self.pairs.first == row)[:1]):
+            return None
+        other = self.run.links[int(self.pairs.second[place[0]])]
+        columns = [name for name, _ in columns_named(self.run.manifest["config"].get("evidence") or "index")]
+        rows = np.array([row, self.run.row_of[other.mention.id]])
+        cells = cells_of(Inputs(Corpus(self.run.tables), rows), columns, check=False)
+        about = " · ".join(f"{name}: {one or '-'} | {two or '-'}" for name, (one, two) in cells.items())
+        return Choice(other.mention.id, other.name, float(self.pairs.probability[place[0]]), about)
 
     @cached_property
     def queue(self) -> Queue:
         """The names that were not decided when the review began; what it writes does not change the queue."""
-        return Queue.of(self.run, self.decided, self.dropped, name=self.names)
+        return Queue.of(self.run, self.decided, self.dropped, name=self.names, pairs=self.pairs)
+
+    @cached_property
+    def pairs(self) -> DrawnPairs | None:
+        """The pairs of a list; None for another run."""
+        return DrawnPairs.of(self.run) if is_list(self.run) else None
+
+    @property
+    def rates(self) -> dict[str, tuple[float, float]]:
+        """The `DrawnPairs.rates` of a list by all answers in the file."""
+        if self.pairs is None or not self.file.exists():
+            return {}
+        lines = [line for line in corrections_of(self.file) if line.kind in ("same", "different")]
+        rows = (frozenset(self.run.row_of.get(id_, -1) for id_ in line.mentions) for line in lines)
+        return self.pairs.rates(dict(zip(rows, (line.kind == "same" for line in lines), strict=True)))
 
     @cached_property
     def names(self) -> Ints:
@@ -221,7 +264,8 @@ class Review:
             return [{"document": one.document_id, "spans": one.spans, "drop": True} for one in others]
         if answer in ("nil", "not"):
             return [about | ({"entity": None} if answer == "nil" else {"not": link.entity})]
-        if answer in ("same", "different"):
+        if answer in ("same", "different") or (answer == "candidate" and self.pairs is not None):
+            answer = "different" if answer == "different" else "same"
             if value not in self.run.row_of or value == link.mention.id:
                 raise UsageError(f"no other mention has the id {value}; arbo show lists the ids")
             return [{answer: [link.mention.id, value]}]
@@ -229,7 +273,7 @@ class Review:
 
     def why_not(self, link: Link, answer: Answer) -> str | None:
         """Return why an answer does not apply to a mention; None if it does."""
-        if answer in ("candidate", "nil") and self.run.manifest["knowledge_base"] is None:
+        if answer in ("candidate", "nil")[self.pairs is not None :] and self.run.manifest["knowledge_base"] is None:
             return "the run has no knowledge base"
         if answer == "not" and (link.entity is None or link.entity in self.run.several):
             return "the mention has no entity" if link.entity is None else "the mention has several entities"
@@ -242,6 +286,9 @@ class Review:
             return {"mention": mention, "entity": self.run.several.get(link.entity, link.entity)}
         if link.follows is not None and link.follows != mention:
             return {"same": [mention, link.follows]}
+        if other := self.other(link):
+            is_same = cluster.id == self.run.link_of(other.id).cluster
+            return {"same" if is_same else "different": [mention, other.id]}
         if self.run.manifest["knowledge_base"] is not None:
             return {"mention": mention, "entity": None}
         others = [other.id for other in cluster.mentions if other.id != mention]
@@ -296,11 +343,12 @@ class Review:
     def _decided(self, link: Link, corrections: Sequence[Mapping[str, Any]]) -> int:
         """Return the place of the question that an answer about a mention decides; -1 if there is none.
 
-        It is that of the mention's name. What is about one mention alone decides no question about another.
+        It is that of the mention's name or, in a list, of the row. What is about one mention alone decides no question
+        about another.
         """
         row, rows = self.run.row_of[link.mention.id], self.queue.rows
         alone = len(corrections) == 1 and bool({"not", "drop"} & corrections[0].keys())
-        there = rows == row if alone else self.names[rows] == self.names[row]
+        there = rows == row if alone or self.pairs is not None else self.names[rows] == self.names[row]
         return int(there.argmax()) if there.any() else -1
 
     def _go_on(self, place: int) -> None:

@@ -131,7 +131,9 @@ class Page:
             link = self._link(decision.mention_id)
             if kind in ("candidate", "new", "same", "different") and not value:
                 raise UsageError(f"the answer {kind!r} needs a value")
-            if kind == "candidate" and value not in {id_ for id_, _ in link.candidates} | self._offered:
+            shown = self._review.other(link)
+            offered = {id_ for id_, _ in link.candidates} | self._offered | ({shown.id} if shown else set())
+            if kind == "candidate" and value not in offered:
                 raise UsageError(f"no candidate and no search offered the entity {value!r:.100}")
             written = self._review.corrections(link, kind, value)
             self._review.answer(link, written)
@@ -185,7 +187,7 @@ class Page:
             "name": link.name,
             "choices": [one._asdict() for one in question.choices],
             "why_not": {kind: self._review.why_not(link, kind) for kind in get_args(review.Answer)},
-            "nearest": link.nearest,
+            "nearest": question.choices[0].id if self._review.pairs and question.choices else link.nearest,
             "spread": self._spread(link),
         }
 

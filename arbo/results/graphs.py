@@ -63,7 +63,7 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     return Graph.from_neighbors((near, weight), (entity, nearest), n_entities=int(entity.max(initial=-1)) + 1), None
 
 
-def _pairs(run: Run) -> tuple[Array, Array]:
+def edges_of(run: Run) -> tuple[Array, Array]:
     """Return the rows of each two mentions with an edge, (2, pairs), and their similarity; most similar first."""
     if (kept := graph_of(run)) is None:
         raise UsageError("the run does not have its graph; link or discover the documents again")
@@ -79,7 +79,7 @@ def _pairs(run: Run) -> tuple[Array, Array]:
 
 def pairs_of(run: Run) -> pa.Table:
     """Return the pairs of mentions with an edge in the graph of a run; see `arbo.Result.pairs`."""
-    ends, score = _pairs(run)
+    ends, score = edges_of(run)
     columns = {"mention_id": run.mention_table["mention_id"], "name": names_in(run.mention_table)}
     both = {
         f"{name}_{n}": column.take(numbers(end)) for name, column in columns.items() for n, end in enumerate(ends, 1)
@@ -89,7 +89,7 @@ def pairs_of(run: Run) -> pa.Table:
 
 def additions(before: Run, after: Run) -> pa.Table:
     """Return the names that a run has beside an earlier one, and their clusters in that; see `Linker.find`."""
-    new, (ends, similarity) = rows_in(before, after) < 0, _pairs(after)
+    new, (ends, similarity) = rows_in(before, after) < 0, edges_of(after)
     nearest = np.full(len(new), np.nan, np.float32)
     joins = new[ends[0]] < new[ends[1]]  # new mentions come last
     nearest[ends[1, joins][::-1]] = similarity[joins][::-1]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 Item = TypeVar("Item", bound=Link | Cluster)
 ROWS_SHOWN = 20
 

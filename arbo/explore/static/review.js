@@ -80,7 +80,7 @@ function search(state) {
       input.blur();
     });
   } }, input);
-  return h("div", {}, h("ol", { class: "choices", "aria-label": "Candidates" }), form);
+  return h("div", {}, h("ol", { class: "choices", "aria-label": "Candidates" }), state.told.question.why_not.nil === null && form);
 }
 
 function list(state) {
@@ -122,7 +122,7 @@ async function decide(state, kind, value = undefined) {
 
 // Ask for the words that an answer needs.
 function words(state, kind) {
-  const asked = state.told.question, first = kind === "new" ? asked.name : kind === "same" ? asked.nearest ?? "" : "";
+  const asked = state.told.question, first = kind === "new" ? asked.name : asked.nearest ?? "";
   const input = h("input", { id: "words", type: "text", value: first, autocomplete: "off", spellcheck: "false" });
   state.box.querySelector(".words")?.replaceChildren(h("form", { submit: (event) => {
     event.preventDefault();
