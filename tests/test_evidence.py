@@ -1,5 +1,6 @@
 """Columns as evidence: kinds, levels, estimated weights, sources, growth, and the same from the command line."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,8 @@ def test_a_review_of_a_table_asks_pairs_and_estimates_precision_and_recall(run: 
     }
     done = run("review", tmp_path / "run", "--corrections", file, "--limit", 0)
     assert "by all answers, the precision of the compared pairs is" in done.out
+    (city, code) = json.loads(run("show", tmp_path / "run", "--limit", 1, "--json").out)["evidence"]
+    assert len(city["levels"]) == len(city["m"]) == len(code["u"]) == 6
 
 
 @settings(max_examples=20, deadline=None)

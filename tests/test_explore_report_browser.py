@@ -56,6 +56,18 @@ def address(*words: str) -> str:
     return "#/" + "/".join(quote(word, safe="") for word in words)
 
 
+def test_a_table_has_the_shares_of_each_level_of_its_columns(browser: Browser, tmp_path: Path) -> None:
+    rows = [{"id": str(i), "name": f"Kelp {i % 3} Ltd", "city": f"Oslo {i % 2}"} for i in range(8)]
+    result = arbo.Linker().discover(rows, name="name", evidence=["city"])
+    report(result, tmp_path / "run.html")
+    browser.open(tmp_path / "run.html")
+    cells = browser.run(
+        "[...document.querySelectorAll('.bars tr')].map(one => [one.innerText, one.querySelectorAll('.fill').length])"
+    )
+    ((city,), shown) = result.evidence, [words.split()[0] for words, n in cells if n == 2]
+    assert shown == [level.split()[0] for level in city["levels"]]
+
+
 def test_counts_are_those_of_the_tables(opened: Browser, result: arbo.Result) -> None:
     tiles = opened.run("[...document.querySelectorAll('.tile strong')].map(one => one.innerText)")
     assert tiles == ["442", "142", "118", str(len(result.discovered))]

@@ -36,7 +36,7 @@ def show(
 
     `arbo show run --doubtful --limit 10` lists the ten least certain mentions, `arbo show run --wrong` the errors
     of a run with gold annotations, and `arbo show run --clusters --nil` the discovered entities. The output is a table
-    on a terminal, and tab-separated in a pipe. `--json` prints mentions and clusters.
+    on a terminal, and tab-separated in a pipe. `--json` prints mentions, clusters, and the weights of columns.
     """
     import numpy as np
 
@@ -53,7 +53,7 @@ def show(
     if console.as_json:
         views = {"mentions": mention_view(result, rows[:limit], kinds)}
         views["clusters"] = cluster_view(result, np.unique(result.cluster_rows[rows])[:limit])
-        console.print_json({name: view.to_pylist() for name, view in views.items()})
+        console.print_json({**{name: view.to_pylist() for name, view in views.items()}, "evidence": result.evidence})
         return
     on_terminal = sys.stdout.isatty()
     if on_terminal:

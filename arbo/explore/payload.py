@@ -71,6 +71,7 @@ class Payload:
             "method": manifest["config"]["method"],
             "k": manifest["config"]["k"],
             "choices": run.choices,
+            "evidence": run.evidence,
             "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
             "offset": manifest["offset"],
             "doubtful": _n_doubtful(run),

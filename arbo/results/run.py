@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, numbers, rows_among
-from arbo.data.columns import evidence_line
+from arbo.data.columns import LEVELS, evidence_line
 from arbo.data.tables import Tables, labels_in, mentions_in
 from arbo.files import PathLike
 from arbo.results.run_folder import ARRAYS, CORRECTIONS, load_arrays, load_run
@@ -161,9 +161,15 @@ class Run:
                 f"estimate: the knowledge base lacks the entity of {lacks}, so that links reach up to dissimilarity "
                 f"{manifest['threshold']['entity']:.2f} (--threshold; --set kb_complete=true if it lacks none)"
             )
-        if columns := manifest["encoder"].get("edges", {}).get("columns"):
-            lines.append("evidence, in log-odds: " + "; ".join(evidence_line(**column) for column in columns))
+        if self.evidence:
+            lines.append("evidence, in log-odds: " + "; ".join(evidence_line(**column) for column in self.evidence))
         return lines
+
+    @property
+    def evidence(self) -> list[dict[str, Any]]:
+        """The columns that weigh pairs: name, kind, levels, and the shares of these in pairs that are one, and not."""
+        columns = self.manifest["encoder"].get("edges", {}).get("columns", ())
+        return [{**column, "levels": LEVELS[column["kind"]]} for column in columns]
 
     def names_of(self, entity_id: str) -> list[str]:
         """Return the preferred name and the aliases of an entity; an empty list if the run does not have it."""

@@ -49,6 +49,15 @@ export function sizeBars(sizes) {
   })));
 }
 
+// What each level of a column says: its share of the pairs that are one (m) above that of others (u), and the log-odds.
+export function evidenceBars(columns) {
+  const bar = (part, kind) => h("span", { class: `fill ${kind}`, "--part": part, title: `${kind} ${decimal(part)}` });
+  return columns.map(({ column, kind, levels, m, u }) => h("table", { class: "bars" },
+    h("caption", {}, column, h("small", {}, ` ${kind}`)),
+    h("tbody", {}, levels.map((level, i) => h("tr", {}, h("th", { scope: "row" }, level), h("td", {}, bar(m[i], "m"), bar(u[i], "u")),
+      h("td", { class: "number" }, decimal(Math.log(m[i] / u[i]), 1)))))));
+}
+
 export function whisker(value, low, high) {
   const x = (share) => Math.max(0, Math.min(1, share)) * 100;
   return h("svg", { class: "whisker", viewBox: "0 0 100 10", "aria-hidden": "true" },

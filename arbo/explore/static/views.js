@@ -1,6 +1,6 @@
 // The overview, the lists and the search.
 import { h, address, count, decimal, plural, share, name, ident, link, arrow, between, is, sentence, empty, lead, section, table, listRow, longList, choice } from "./dom.js";
-import { histogram, sizeBars, whisker } from "./charts.js";
+import { evidenceBars, histogram, sizeBars, whisker } from "./charts.js";
 
 export async function overviewView(source) {
   const told = await source.overview(), hasKb = told.kb !== null;
@@ -20,6 +20,7 @@ export async function overviewView(source) {
     told.histogram.bounds.length > 0 && section("Dissimilarities", histogram(told),
       !told.no_cuts && h("p", {}, link("Move the thresholds", "threshold"))),
     told.sizes.length > 0 && section("Sizes of clusters", sizeBars(told.sizes)),
+    told.evidence.length > 0 && section("Evidence: shares of pairs that are one, and of others", evidenceBars(told.evidence)),
     section("How it was made", told.choices.map((line) => h("p", {}, line)), facts(told, hasKb)),
   ] };
 }
