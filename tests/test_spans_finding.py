@@ -198,6 +198,17 @@ def test_scores_of_found_mentions_are_kept(run: Run, tmp_path: Path) -> None:
         read_documents(tmp_path / "bad.jsonl", "jsonl")
 
 
+def test_generic_names_are_left_out_unless_asked_for(run: Run, tmp_path: Path) -> None:
+    names = ["Disease", *(f"{letter}ilson disease" for letter in "abcdefghijklmnopqrstu")]
+    kb = KnowledgeBase(Entity(f"D{row}", name) for row, name in enumerate(names))
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    Corpus([document("The diseases: bilson disease.")]).to_jsonl(tmp_path / "all.jsonl")
+    for words, expected in (([], ["bilson disease"]), (["--set", "find_generic=true"], ["diseases", "bilson disease"])):
+        done = run("find", *linking(tmp_path), *words, "--json").ok()
+        assert [mention["text"] for mention in done.json["found"]] == expected
+        assert ("generic names are not looked for: disease" in done.told) == (not words)
+
+
 def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     docs = linking(folder)
     found = run("find", *docs, "--json")

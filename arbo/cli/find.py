@@ -75,8 +75,10 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
     from arbo.data.fingerprint import warnings_of
     from arbo.spans.finding import LEFT_OUT, find as find_mentions
 
-    console.warn(*warnings_of(documents.tables, {"the finder": getattr(finder, "model", None)}))
+    console.warn(*warnings_of(documents.tables, {"the finder": getattr(finder, "model", finder)}))
     found = find_mentions(finder, documents, kb, announce=bars)
+    if isinstance(finder, arbo.DictionaryFinder) and (generic := finder.left_out(kb)):
+        console.say(f"generic names are not looked for: {', '.join(generic)} (--set find_generic=true overrides)")
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
     if not found.proposals:

@@ -28,6 +28,8 @@ class FindingConfig(Settings):
 
     find_threshold: Finite | None = None
     """Minimum score of a mention that a model proposes; None means that of the model."""
+    find_generic: bool = False
+    """Whether a dictionary finds generic names too, such as `disease`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +176,12 @@ def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bo
 
     Raise UsageError for an unknown name, or a threshold of a dictionary, which has no scores.
     """
-    threshold = how.of(FINDING, FindingConfig()).find_threshold
+    finding = how.of(FINDING, FindingConfig())
+    threshold = finding.find_threshold
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(f"`dictionary` has no scores; leave find_threshold out, or use {option} with a model")
-        return arbo.DictionaryFinder(abbreviations=expand_abbreviations)
+        return arbo.DictionaryFinder(abbreviations=expand_abbreviations, generic_names=finding.find_generic)
     if not name or not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: no such folder; choose `dictionary` for exact names, or a model folder of `arbo train "

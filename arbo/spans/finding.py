@@ -124,8 +124,8 @@ def _marked(proposal: Proposal, kb: KnowledgeBase) -> Marked:
 class _Names:
     """The dictionary of a knowledge base; a name is added when a text has its words."""
 
-    def __init__(self, kb: KnowledgeBase) -> None:
-        self.kb, self._index = kb, word_index(kb)
+    def __init__(self, kb: KnowledgeBase, generic: Iterable[str] = ()) -> None:
+        self.kb, self._index, self.generic = kb, word_index(kb), frozenset(map(normalize_name, generic))
         self._dictionary = Dictionary(normalize_name).add(kb, self._index.always)
         self._has = np.zeros(len(kb), np.bool_)
         self._has[self._index.always] = True
@@ -157,16 +157,26 @@ class DictionaryFinder:
 
     abbreviations: bool = True
     """Whether abbreviations that a text defines get the meaning of their long form."""
+    generic_names: bool = False
+    """Whether to propose generic names too, such as ``disease``, see `arbo.kb.names`; most often they mean nothing."""
     _names: list[_Names] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions; once names are indexed, the time depends on the texts, hardly on the number of names."""
-        names = next((one for one in self._names if one.kb is kb), None) or _Names(kb)
-        self._names[:] = [names]  # for the next documents
+        names = self._names_of(kb)
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(names.for_text(document.text), kb, document.text):
-                for entity in match.entities:
-                    yield Proposal(place, ((match.begin, match.end),), entity, 1.0)
+                if match.size > 1 or normalize_name(document.text[match.begin : match.end]) not in names.generic:
+                    yield from (Proposal(place, ((match.begin, match.end),), row, 1.0) for row in match.entities)
+
+    def left_out(self, kb: KnowledgeBase) -> list[str]:
+        """Return the generic names that are not proposed, normalised, in alphabetical order."""
+        return sorted(self._names_of(kb).generic)
+
+    def _names_of(self, kb: KnowledgeBase) -> _Names:
+        if not self._names or self._names[0].kb is not kb:
+            self._names[:] = [_Names(kb, () if self.generic_names else kb.generic_names())]  # for the next documents
+        return self._names[0]
 
     def _matches(self, dictionary: Dictionary, kb: KnowledgeBase, text: str) -> Iterator[Match]:
         defined = definitions(text) if self.abbreviations else []
