@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from arbo.spans.finding import DictionaryFinder as DictionaryFinder, find_mentions as find_mentions
     from arbo.spans.model import LabelAttention as LabelAttention, LabelAttentionConfig as LabelAttentionConfig
     from arbo.spans.model_finder import ModelFinder as ModelFinder
+    from arbo.spans.tagger import Tagger as Tagger
     from arbo.training.config import (
         OslatTraining as OslatTraining,
         RerankingConfig as RerankingConfig,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from arbo.training.dual.trainer import train as train
     from arbo.training.edges import train_edges as train_edges
     from arbo.training.oslat import train_oslat as train_oslat, train_self_alignment as train_self_alignment
+    from arbo.training.tagger import train_tagger as train_tagger
 
 _HOME = declared(__file__)
 """The module of each name; it is imported when the name is first used, so that `import arbo` is fast."""

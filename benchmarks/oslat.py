@@ -67,10 +67,11 @@ from arbo.data.corpus import Corpus
 from arbo.progress import bars
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, Spans
-from arbo.spans.model_finder import ModelFinder, spans_of
+from arbo.spans.model_finder import ModelFinder, Pieces, spans_of
 from arbo.text.names import normalize_name
 from arbo.text.words import fold
 from clustering.arrays import Bools, Ids
+from eval import threshold_curve
 
 START = arbo.TrainingConfig(negatives="knn", epochs=1000, steps=100)
 LIKENESS = (0.6, 0.7, 0.8, 0.9)
@@ -238,7 +239,18 @@ def finder_of(system: str, data: Data) -> Finder:
     """Return a finder; the threshold of a model is chosen on the development part."""
     if system == "dictionary":
         return DictionaryFinder()
-    return ModelFinder(Lab(END_TO_END, ncbi).trained(system)).tuned(data.dev, data.kb, announce=bars)
+    return tuned(ModelFinder(Lab(END_TO_END, ncbi).trained(system)), data.dev, data.kb)
+
+
+def tuned(finder: ModelFinder, documents: Corpus, kb: arbo.KnowledgeBase) -> ModelFinder:
+    """Return the finder with the threshold that has the best F1 of pairs of a sentence and an entity in it."""
+    pieces = Pieces.of(documents)
+    text, entity = finder.candidates_of(pieces, kb, bars)
+    gold_text, gold_entity = pieces.entities(kb)
+    right = np.isin(text * len(kb) + entity, gold_text * len(kb) + gold_entity)
+    score = finder.model.score(pieces.texts, kb, text, entity, bars)
+    best = replace(threshold_curve(right, score), gold=len(gold_text)).best.threshold
+    return replace(finder, model=finder.model.with_threshold(float(np.clip(best, score.min(), score.max()))))
 
 
 def found_and_linked(finder: Finder, documents: Corpus, kb: arbo.KnowledgeBase) -> tuple[Corpus, Sequence[arbo.Link]]:

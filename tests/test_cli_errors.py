@@ -89,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --reranker thesis", 3, "not a cross-encoder that arbo saved"),
         (f"{_LINK} --set skip_margin=0.1", 2, "skip_margin needs a reranker"),
         ("tune test.jsonl --reranker any --out out.json", 2, "--reranker needs --kb"),
-        (f"{_LINK} --find-mentions nowhere", 2, "--find-mentions 'nowhere': no such folder"),
+        (f"{_LINK} --find-mentions nowhere", 2, "--find-mentions 'nowhere': no such file or folder"),
         # documents and knowledge bases
         ("link absent.jsonl --kb kb.jsonl --out out", 3, "absent.jsonl"),
         ("link all.jsonl --format pubtator --kb kb.jsonl --out out", 3, "all.jsonl"),
@@ -128,7 +128,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("evaluate spoilt --save notes.md", 2, "notes.md exists, and arbo did not write it"),
         ("score key.conll key.conll --save notes.md", 2, "notes.md exists, and arbo did not write it"),
         ("demo --files thesis --out out", 2, "entities.jsonl exists and is not the sample; choose another folder"),
-        ("find test.jsonl --kb kb.jsonl --finder magic", 2, "--finder 'magic': no such folder; choose `dictionary`"),
+        (
+            "find test.jsonl --kb kb.jsonl --finder magic",
+            2,
+            "--finder 'magic': no such file or folder; choose `dictionary`",
+        ),
         ("find test.jsonl --kb kb.jsonl --finder x --set find_threshold=nan", 2, "must be a finite number or None"),
         ("find test.jsonl --kb kb.jsonl --set find_threshold=1", 2, "leave find_threshold out, or use --finder"),
         ("find thesis --format text --kb kb.jsonl --out thesis/x.jsonl", 2, "would change the input"),

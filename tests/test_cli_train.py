@@ -70,7 +70,7 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     done = run("train", "names", *kb, "--encoder", bert_folder, "--out", aligned, "--set", "steps=1", "--json").ok()
     assert done.json["training"] == json.loads(json.dumps(SelfAlignmentConfig(steps=1).as_dict()))
     assert arbo.DualEncoder.from_pretrained(aligned).config == arbo.EncoderConfig(pooling="cls")
-    command = ["train", "finder", *docs, *kb, "--encoder", aligned, "--out", model, "--dev", docs[0], "--json"]
+    command = ["train", "finder", *docs, *kb, "--encoder", aligned, "--out", model, "--json"]
     done = run(*command, "--set", "steps=1", "--set", f"@{folder / 'own.json'}", "--set", "max_length=64").ok()
     trained = LabelAttention.from_pretrained(model)
     assert trained.tower.projection is not None

@@ -18,8 +18,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.spans.model import LabelAttention, LabelAttentionConfig, entity_in_text, label_attention
-from arbo.spans.model_finder import MOST_WORDS, ModelFinder, Pieces, spans_of, without_repetition, word_weights
-from arbo.text.words import windows
+from arbo.spans.model_finder import ModelFinder, Pieces, spans_of, word_weights
 
 torch = pytest.importorskip("torch")
 
@@ -263,16 +262,12 @@ def test_candidates_by_brute_force(bert: Tower) -> None:
     for row, piece in enumerate(pieces.texts):
         if "(" in documents[int(pieces.document[row])].text:
             continue  # abbreviations are replaced by their long forms
-        runs = [piece[a:b] for a, b in windows(piece, MOST_WORDS)]
-        matrix = encoder.encode_mentions([MentionInput(run, documents.mentions[0], documents[0]) for run in runs])
-        best: dict[int, float] = {}
-        for of_run in 1 - (matrix.matrix[matrix.row] @ sparse.T).toarray() / length:
-            nearest = np.array([of_run[owner == one].min() for one in range(len(kb))])
-            for one in np.argsort(nearest, kind="stable")[:8].tolist():
-                best[one] = min(best.get(one, 2.0), nearest[one])
-        chosen = entity[text == row].tolist()
-        assert len(chosen) == len(set(chosen)) == min(5, len(best))
-        assert [best[one] for one in chosen] == pytest.approx(sorted(best.values())[:5], abs=1e-5)
+        matrix = encoder.encode_mentions([MentionInput(piece, documents.mentions[0], documents[0])])
+        (far,) = 1 - (matrix.matrix[matrix.row] @ sparse.T).toarray() / length
+        nearest = np.array([far[owner == one].min() for one in range(len(kb))])
+        chosen = entity[text == row]
+        assert len(set(chosen.tolist())) == 5
+        assert nearest[chosen] == pytest.approx(np.sort(nearest)[:5], abs=1e-5)
 
 
 def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
@@ -282,12 +277,12 @@ def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
     text, entity = finder.candidates_of(pieces, KB)
     scores = model.score(pieces.texts, KB, text, entity)
     expected = [
-        (int(pieces.document[look.text]), tuple((begin + b, begin + e) for b, e in mention), int(entity[pair]), score)
+        (int(pieces.document[look.text]), tuple((begin + b, begin + e) for b, e in own), int(entity[pair]), score)
         for look in model.looks(pieces.texts, KB, text, entity)
         for pair, weights in zip(look.pairs, look.weights, strict=True)
         for begin, score in [(int(pieces.begin[look.text]), float(scores[pair]))]
         for own in spans_of(pieces.texts[look.text], look.tokens, weights[None])
-        for mention in without_repetition(pieces.texts[look.text], own)
+        if own
     ]
     assert sorted(map(tuple, finder.propose(DOCUMENTS, KB))) == sorted(expected)
     assert expected
@@ -295,21 +290,3 @@ def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
     kept = arbo.find_mentions(replace(finder, model=model.with_threshold(best)), DOCUMENTS, KB).mentions
     assert {mention.score for mention in kept} == {best}
     assert not arbo.find_mentions(replace(finder, model=model.with_threshold(best + 0.1)), DOCUMENTS, KB).mentions
-
-
-def test_the_threshold_is_the_best_for_what_a_finder_is_asked(bert: Tower) -> None:
-    model = with_head(bert)
-    tuned = ModelFinder(model).tuned(DOCUMENTS, KB).model
-    pieces = Pieces.of(DOCUMENTS)
-    text, entity = ModelFinder(model).candidates_of(pieces, KB)
-    score = model.score(pieces.texts, KB, text, entity)
-    gold = set(zip(*(side.tolist() for side in pieces.entities(KB)), strict=True))
-
-    def f1(threshold: float) -> float:
-        said = score >= threshold
-        right = gold & set(zip(text[said].tolist(), entity[said].tolist(), strict=True))
-        return 2 * len(right) / (int(said.sum()) + len(gold))
-
-    assert f1(tuned.threshold) == max(map(f1, score))
-    with pytest.raises(UsageError, match="no document has a gold entity"):
-        ModelFinder(model).tuned(DOCUMENTS[2:], KB)

@@ -16,7 +16,7 @@ from arbo.encoders.word_index import WordIndex
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.finding import DictionaryFinder, without_overlaps
 from arbo.text.names import normalize_name
-from arbo.text.words import content_words, fold, passages, sentences, windows, words
+from arbo.text.words import content_words, fold, passages, sentences, words
 
 
 def cut(text: str, spans: object) -> list[str]:
@@ -65,21 +65,6 @@ def test_words_and_sentences_of_hostile_text(divide: Any, text: str, found: list
 @given(st.text(alphabet="ab'’ é\u0301.-_\n", max_size=30))
 def test_words_are_the_maximal_runs_of_word_characters(text: str) -> None:
     assert cut(text, words(text)) == re.findall(r"\w[\w\u0301]*", text)
-
-
-def test_windows_by_brute_force() -> None:
-    text = "pain in the left knee, or (worse) legs 1,2-a\nback"
-    spans, content = words(text).tolist(), {begin for begin, _ in content_words(text)}
-    for most in range(len(spans) + 2):
-        expected = {
-            (spans[i][0], spans[j][1])
-            for i in range(len(spans))
-            for j in range(i, len(spans))
-            if j - i < most and {spans[i][0], spans[j][0]} <= content
-            if not re.search(r", |[()]|\n", text[spans[i][0] : spans[j][1]])
-        }
-        assert set(map(tuple, windows(text, most).tolist())) == expected
-    assert windows("of the", 3).shape == (0, 2)
 
 
 @pytest.mark.parametrize("split", [sentences, passages])

@@ -12,8 +12,9 @@ from training_builders import DOCUMENTS, KB, QUICK_OSLAT, READS, document, log_o
 
 import arbo
 from arbo.encoders.tower import Tower
+from arbo.engine import threshold_curve
 from arbo.spans.model import LabelAttention
-from arbo.spans.model_finder import ModelFinder, spans_of
+from arbo.spans.model_finder import spans_of
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.oslat import Contrasts, Synonyms
 
@@ -79,22 +80,8 @@ def test_the_positions_of_mentions_do_not_count(bert: Tower, tmp_path: Path) -> 
     assert arbo.Corpus(scrambled).fingerprint != DOCUMENTS.fingerprint
     for place, documents in enumerate((DOCUMENTS, scrambled)):
         out = tmp_path / str(place)
-        arbo.train_oslat(LabelAttention.of(bert, READS), documents, KB, out=out, dev=documents, config=QUICK_OSLAT)
+        arbo.train_oslat(LabelAttention.of(bert, READS), documents, KB, out=out, config=QUICK_OSLAT)
     assert log_of(tmp_path / "0") == log_of(tmp_path / "1")
-
-
-@pytest.mark.parametrize("expand", [True, False])
-def test_the_threshold_is_that_of_a_finder_that_expands_alike(
-    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expand: bool
-) -> None:
-    def tuned(finder: ModelFinder, *_: object, **__: object) -> ModelFinder:
-        return replace(finder, model=finder.model.with_threshold(0.75 if finder.abbreviations else 0.25))
-
-    monkeypatch.setattr(ModelFinder, "tuned", tuned)
-    start, config = LabelAttention.of(bert, replace(READS, entity_threshold=0.9)), replace(QUICK_OSLAT, steps=1)
-    how: Any = {"out": tmp_path / "out", "expand_abbreviations": expand, "config": config}
-    assert arbo.train_oslat(start, DOCUMENTS, KB, dev=DOCUMENTS, **how).threshold == (0.75 if expand else 0.25)
-    assert arbo.train_oslat(start, DOCUMENTS, KB, **how).threshold == 0.5
 
 
 @pytest.mark.slow
@@ -116,7 +103,7 @@ def test_a_tiny_model_learns_where_to_look(bert: Tower, tmp_path: Path) -> None:
         without_dropout(aligned.mention_tower),
         replace(QUICK_OSLAT, epochs=15, batch_size=16, n_negatives=8),
     )
-    how: Any = {"out": tmp_path / "out", "dev": documents[50:60], "config": config}
+    how: Any = {"out": tmp_path / "out", "config": config}
     trained = arbo.train_oslat(LabelAttention.of(model, READS), documents[:50], kb, **how)
     texts = [one.text for one in documents[60:]]
     text, entity = np.repeat(np.arange(20), 4), np.tile(np.arange(4), 20)
@@ -137,6 +124,6 @@ def test_a_tiny_model_learns_where_to_look(bert: Tower, tmp_path: Path) -> None:
     assert looks(trained)[0] > looks(LabelAttention.of(tower, READS))[0] + 0.2
     assert looks(trained)[1] > 0.75
     is_there = np.array([word is not None for word in right])
-    assert ((trained.score(texts, kb, text, entity) >= trained.threshold) == is_there).mean() > 0.9
+    assert threshold_curve(is_there, trained.score(texts, kb, text, entity)).best.f1 > 0.9
     for log in (log_of(tmp_path / "out"), log_of(tmp_path / "aligned")):
         assert log[-1]["loss"] < log[0]["loss"] / 4

@@ -79,7 +79,7 @@ def names_training(tower: Tower, **given: Any) -> Any:
 
 
 def finder_training(tower: Tower, **given: Any) -> Any:
-    return arbo.train_oslat(arbo.LabelAttention.of(tower, READS), DOCUMENTS, KB, dev=DOCUMENTS[:3], **given)
+    return arbo.train_oslat(arbo.LabelAttention.of(tower, READS), DOCUMENTS, KB, **given)
 
 
 KINDS = {

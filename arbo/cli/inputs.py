@@ -160,6 +160,7 @@ _BEGINS = {
     "pubtator": r"([^|\n]+)\|t\|.*\n\1\|a\|",
     "report": r'(\*\*.*\*\*\n\n)?\|  \||% \\usepackage|system,line,score,|\{\n  "title": .*\n  "resampling": |'
     r"(.*\n\n)? {6}",
+    "tagger": r'\{\n  "format": "arbo-tagger"',
     "tuned": r'\{\n  "config": ',
 }
 """How the files of each kind begin that arbo writes; of Parquet, the columns count."""

@@ -182,11 +182,13 @@ def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bo
         if threshold is not None:
             raise UsageError(f"`dictionary` has no scores; leave find_threshold out, or use {option} with a model")
         return arbo.DictionaryFinder(abbreviations=expand_abbreviations, generic_names=finding.find_generic)
-    if not name or not Path(name).is_dir():
+    if not name or not Path(name).exists():
         raise UsageError(
-            f"{option} {name!r}: no such folder; choose `dictionary` for exact names, or a model folder of `arbo train "
-            "finder`"
+            f"{option} {name!r}: no such file or folder; choose `dictionary` for exact names, or a model of "
+            "`arbo train finder`"
         )
+    if Path(name).is_file():
+        return arbo.Tagger.load(name, threshold=threshold or 0.0, abbreviations=expand_abbreviations)
     model = arbo.LabelAttention.from_pretrained(name)
     model = model if threshold is None else model.with_threshold(threshold)
     return arbo.ModelFinder(model, abbreviations=expand_abbreviations)

@@ -18,7 +18,7 @@ def _expanded(paths: list[Path]) -> list[Path]:
 
 _read = partial(option, rich_help_panel="Documents")
 _base = partial(option, rich_help_panel="Knowledge base")
-_model = partial(option, rich_help_panel="Models")
+model = partial(option, rich_help_panel="Models")
 _correct = partial(option, rich_help_panel="Corrections")
 clustering = partial(option, rich_help_panel="Clustering")
 
@@ -27,13 +27,13 @@ Documents = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_DOCS, cal
 """A pattern means the files that match at the start, and none that the command writes before it reads."""
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 _FIND_MENTIONS = (
-    "Find the mentions first, as `arbo find` does: `dictionary`, or a model folder. `arbo evaluate --gold` scores the "
+    "Find the mentions first, as `arbo find` does: `dictionary`, or a model. `arbo evaluate --gold` scores the "
     "result against those of DOCS. [default: link those of DOCS]"
 )
 FindMentions = Annotated[str | None, _read(metavar="FINDER", help=_FIND_MENTIONS)]
 _FINDER = (
     "`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
-    "that a document defines; a model folder of `arbo train finder` also finds other names."
+    "that a document defines; a model of `arbo train finder` also finds other names."
 )
 Finder = Annotated[str, _read(metavar="FINDER", help=_FINDER)]
 
@@ -47,16 +47,16 @@ _ENCODER = (
     "`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
     "or a name on the Hugging Face Hub. [default: ngram]"
 )
-Encoder = Annotated[str | None, _model(metavar="MODEL", help=_ENCODER)]
+Encoder = Annotated[str | None, model(metavar="MODEL", help=_ENCODER)]
 _RERANKER = "Model of `arbo train reranker`; thresholds then limit 1 minus the probability of an entity."
-Reranker = Annotated[str | None, _model(metavar="MODEL", help=_RERANKER)]
+Reranker = Annotated[str | None, model(metavar="MODEL", help=_RERANKER)]
 _EDGES = (
     "Edge model of `arbo train edges`, or `english`, which arbo contains. For edges that it scores, "
     "thresholds limit 1 minus the probability of equal meaning."
 )
-Edges = Annotated[Path | None, _model(metavar="MODEL", help=_EDGES)]
+Edges = Annotated[Path | None, model(metavar="MODEL", help=_EDGES)]
 _CONFIG = "File of `arbo tune`, with defaults for the other options."
-Config = Annotated[Path | None, _model(metavar="FILE", help=_CONFIG)]
+Config = Annotated[Path | None, model(metavar="FILE", help=_CONFIG)]
 _THRESHOLD = (
     "Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
     "`none` for no limit. [default: chosen from the model and the knowledge base]"
@@ -80,9 +80,9 @@ Dev = Annotated[Path | None, option(metavar="DOCS", help=_DEV)]
 _START = (
     "Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub."
 )
-Start = Annotated[str, _model("--encoder", metavar="MODEL", help=_START)]
+Start = Annotated[str, model("--encoder", metavar="MODEL", help=_START)]
 _MODEL_OUT = (
-    "Model folder to write or replace. Repeat the command to resume an interrupted training from MODEL.training; "
+    "Model to write or replace. Repeat the command to resume an interrupted training from MODEL.training; "
     "at the end, the log is in MODEL.log.jsonl."
 )
 ModelOut = Annotated[Path, option(metavar="MODEL", help=_MODEL_OUT)]

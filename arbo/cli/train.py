@@ -205,38 +205,47 @@ def edges(
     console.answer({"edges": str(out), **model.settings}, text)
 
 
+_ATTENDS = "Train label attention (OSLAT) from this transformer, best one of `arbo train names`. [default: a tagger]"
+
+
 def finder(
     docs: options.Documents,
     kb: options.Kb,
-    training: Training,
+    out: options.ModelOut,
     how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS), DOCS | KB)],
-    dev: options.Dev = None,
+    encoder: Annotated[str | None, options.model("--encoder", metavar="MODEL", help=_ATTENDS)] = None,
 ) -> None:
-    """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo find --finder`.
+    """Train a model that finds mentions in unmarked texts, for `arbo find --finder` and `arbo link --find-mentions`.
 
-    First `arbo train names --kb doid.obo --encoder all-MiniLM-L6-v2 --out aligned`, then `arbo train finder train.txt
-    --dev dev.txt --kb doid.obo --encoder aligned --out model`.
+    `arbo train finder train.txt --kb medic.txt --out model`, then `arbo find test.txt --kb medic.txt --finder model`.
 
-    Training reads the entities of each sentence of DOCS, but not their positions. The model learns where a name occurs
-    in a text, and whether the entity occurs at all. --dev sets the minimum score of an entity.
+    A tagger learns from the words of marked mentions and the words around them, and from the names of --kb, which
+    should not have the names of DOCS. It takes about a minute and no weights.
+
+    With --encoder, label attention (OSLAT) learns from the entities of each sentence of DOCS, but not from their
+    positions.
     """
-    encoder = arbo.DualEncoder.from_pretrained(training.encoder)
-    if not encoder.shared:
-        wrong = f"{training.encoder} has two transformers, but label attention reads names and texts with one"
+    if encoder is None:
+        if any(map(how.changes, (OSLAT, LABEL_ATTENTION))):
+            raise UsageError("settings of the training need --encoder, since a tagger has none; leave them out")
+        check_output(out, "tagger", ("",), *docs, kb)
+        reading, expand = how.of(READING, ReadingConfig()), expands_abbreviations(how)
+        documents, base = reading.documents(docs), reading.knowledge_base(kb)
+        tagger = arbo.train_tagger(documents, base, expand_abbreviations=expand, announce=bars)
+        tagger.save(out)
+        value = {"model": str(out), "names": len(tagger.names), "features": len(tagger.used)}
+        console.answer(value, f"written to {out}\nnext: arbo link DOCS --find-mentions {out} ...")
+        return
+    training, start = Training(out=out, encoder=encoder), arbo.DualEncoder.from_pretrained(encoder)
+    if not start.shared:
+        wrong = f"{encoder} has two transformers, but label attention reads names and texts with one"
         raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
-    pooled = arbo.LabelAttentionConfig(pooling="cls" if encoder.config.pooling == "cls" else "mean")
+    pooled = arbo.LabelAttentionConfig(pooling="cls" if start.config.pooling == "cls" else "mean")
     reads, settings = how.of(LABEL_ATTENTION, pooled), how.of(OSLAT, config.OslatTraining())
-    start = replace(arbo.LabelAttention.of(encoder.mention_tower, reads), learnt=encoder.learnt)
-    documents, base, more = training.data(docs, kb, dev, how)
-    if dev is None:
-        console.warn("without --dev, find_threshold is not tuned; set it with `arbo find`")
-    expand = expands_abbreviations(how)
-    trained = arbo.train_oslat(start, documents, base, config=settings, expand_abbreviations=expand, **more)
-    text = (
-        f"minimum score of an entity: {trained.threshold:.3f}\n"
-        f"next: arbo find DOCS --finder {training.out} ..., or arbo link DOCS --find-mentions {training.out} ..."
-    )
-    training.report(trained.settings, settings, text)
+    model = replace(arbo.LabelAttention.of(start.mention_tower, reads), learnt=start.learnt)
+    documents, base, more = training.data(docs, kb, None, how)
+    trained = arbo.train_oslat(model, documents, base, out=out, config=settings, options=more["options"])
+    training.report(trained.settings, settings, f"next: arbo link DOCS --find-mentions {out} ...")
 
 
 _CANDIDATES_OF = "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`."

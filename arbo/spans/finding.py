@@ -9,22 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, Marked
+from arbo.data import Corpus, KnowledgeBase, Marked, Mention, MentionInput
 from arbo.data.documents import marked_document
 from arbo.encoders.index import word_index
+from arbo.engine import Neighbors
 from arbo.progress import Announce, on_screen, quiet
+from arbo.retrieval.groups import EncodedKb, nearest_within, with_entities
 from arbo.spans.dictionary import Dictionary, Match
-from arbo.text.abbreviations import Definition, add_other_number, definitions, singular_form
+from arbo.text.abbreviations import Definition, add_other_number, definitions, expander, singular_form
 from arbo.text.checks import Span
 from arbo.text.names import normalize_name
 from arbo.text.words import content_words, words
 
 Spans = tuple[Span, ...]  # the spans of a mention, or of all mentions of an entity in a text
+Place = tuple[int, int, int]
+"""The index of a document, and the start and end of a span of its text."""
 LEFT_OUT = "mentions of the documents replaced by found ones"
 """The key under which the notes of `Found.corpus` count the existing mentions that were replaced."""
 
@@ -114,6 +119,30 @@ def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int
             best.append(place)
             taken |= characters
     return sorted(best)
+
+
+def nearest_entities(
+    documents: Corpus,
+    places: Sequence[Place],
+    known: EncodedKb,
+    k: int,
+    *,
+    abbreviations: bool,
+    announce: Announce = quiet,
+) -> Neighbors:
+    """Find the ``k`` entities nearest to each place in the domain of its document, -1 for none; (places, k)."""
+    expander_of = lru_cache(1)(lambda row: expander(documents[row].text) if abbreviations else str)
+    items = []
+    for row, begin, end in places:
+        document, text = documents[row], documents[row].text[begin:end]
+        mention = Mention(f"{begin}-{end}", document.id, ((begin, end),), text)
+        items.append(MentionInput(expander_of(row)(text), mention, document))
+    if not items:
+        return Neighbors.empty(0, k)
+    encoder, entities = known.fitted, known.by_group(None)
+    groups = with_entities([item.document.domain for item in items], entities.rows)
+    vectors = encoder.encode_mentions(items, announce)
+    return nearest_within(groups, vectors, entities, k, metric=encoder.metric, progress=announce("candidates"))
 
 
 def _marked(proposal: Proposal, kb: KnowledgeBase) -> Marked:

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, Mention, MentionInput
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import Gold
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Bools, Floats, Ids, Weights, threshold_curve
-from arbo.errors import UsageError
+from arbo.engine import Bools, Floats, Ids
 from arbo.progress import Announce, quiet
-from arbo.retrieval.groups import EncodedKb, nearest_within, with_entities
-from arbo.spans.finding import Proposal, Spans
+from arbo.retrieval.groups import EncodedKb
+from arbo.spans.finding import Proposal, nearest_entities
 from arbo.spans.model import LabelAttention
-from arbo.text.abbreviations import expander
 from arbo.text.checks import Span
-from arbo.text.words import APOSTROPHES, Offsets, content_words, fold, offsets_of, passages, unwrapped, windows, words
-
-MOST_WORDS = 6  # maximum number of words of a run that is compared with names
-_NEAREST = 8  # number of nearest entities of each run of words
-_RUNS = 1 << 15  # number of runs to encode at once, which bounds the memory
+from arbo.text.words import APOSTROPHES, Offsets, content_words, offsets_of, passages
 
 _TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
 
@@ -71,7 +63,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinder:
-    """Proposes the entities that a model finds in a sentence, among candidates near the words of the sentence."""
+    """Proposes the entities that a model finds in a sentence, among candidates near it; one mention of each."""
 
     model: LabelAttention
     candidates: int = 32
@@ -90,100 +82,24 @@ class ModelFinder:
             sentence, origin = pieces.texts[look.text], int(pieces.begin[look.text])
             rows = spans_of(sentence, look.tokens, look.weights[likely], limit)
             for place, spans in zip(likely.tolist(), rows, strict=True):
-                for mention in without_repetition(sentence, spans):
-                    moved = tuple((origin + begin, origin + end) for begin, end in mention)
+                if moved := tuple((origin + begin, origin + end) for begin, end in spans):
                     row = int(entity[look.pairs[place]])
                     yield Proposal(int(pieces.document[look.text]), moved, row, float(look.score[place]))
-
-    def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> ModelFinder:
-        """Return the same finder, whose model has the best threshold on annotated documents.
-
-        The best threshold has the highest F1 of pairs of a sentence and an entity that it mentions. Sentences without
-        annotations count too, and an entity that is not a candidate counts as missed. The positions of mentions do not
-        count. Raise UsageError if no document has a gold entity of the knowledge base.
-        """
-        pieces = Pieces.of(Corpus.of(documents))
-        gold_text, gold_entity = pieces.entities(kb)
-        if not len(gold_text):
-            raise UsageError("no document has a gold entity of the knowledge base; check that the ids match")
-        text, entity = self.candidates_of(pieces, kb, announce)
-        score = self.model.score(pieces.texts, kb, text, entity, announce)
-        right = np.isin(text * len(kb) + entity, gold_text * len(kb) + gold_entity)
-        best = replace(threshold_curve(right, score), gold=len(gold_text)).best
-        limits = (score.min(), score.max()) if len(score) else (self.model.threshold, self.model.threshold)
-        return replace(self, model=self.model.with_threshold(float(np.clip(best.threshold, *limits))))
 
     def candidates_of(self, pieces: Pieces, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Ids, Ids]:
         """Return the candidates of sentences as pairs, (sentences, entities), ordered by sentence and dissimilarity.
 
-        They are the entities nearest to the runs of one to six words of a sentence, by character n-grams. A run begins
-        and ends with a content word; abbreviations that the document defines are replaced by their long forms. The
-        search for the eight nearest entities of each run is exact, and covers the document's domain; it takes as long
-        as linking all runs as mentions.
+        They are the entities in the document's domain with the names nearest to the sentence, by character n-grams;
+        abbreviations that the document defines are replaced by their long forms.
         """
         names = next((one for one in self._names if one.kb is kb), None) or EncodedKb(kb, NgramEncoder())
         self._names[:] = [names]  # for the next documents
-        encoder, entities = names.fitted, names.by_group(None)
-        runs = _runs(pieces, expand_abbreviations=self.abbreviations)
-        pairs = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))]
-        while some := list(islice(runs, _RUNS)):
-            near = nearest_within(
-                with_entities([run.document.domain for _, run in some], entities.rows),
-                encoder.encode_mentions([run for _, run in some], announce),
-                entities,
-                min(_NEAREST, len(kb)),
-                metric=encoder.metric,
-                progress=announce("candidates"),
-            )
-            row, column = np.nonzero(near.ids >= 0)
-            text = np.array([piece for piece, _ in some], np.int64)[row]
-            pairs.append((text, near.ids[row, column].astype(np.int64), near.dissimilarity[row, column]))
-        text, entity, dissimilarity = map(np.concatenate, zip(*pairs, strict=True))
-        return _best(text, entity, dissimilarity, self.candidates)
-
-
-def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Join successive spans into one mention until a word is repeated, since few names have the same word twice.
-
-    The model finds the separate words of a name ("swelling ... knee" in "pain and swelling in knee") each time the text
-    names the entity.
-
-    >>> text = "knee pain: swelling in knee"
-    >>> without_repetition(text, ((0, 4), (11, 19), (23, 27)))
-    (((0, 4), (11, 19)), ((23, 27),))
-    """
-    mentions: list[list[tuple[int, int]]] = []
-    seen: set[str] = set()
-    for span in sorted(spans):
-        covered = text[slice(*span)]
-        here = {fold(covered[begin:end]) for begin, end in words(covered)}
-        if not mentions or here & seen:
-            mentions.append([])
-            seen = set()
-        mentions[-1].append(span)
-        seen |= here
-    return tuple(map(tuple, mentions))
-
-
-def _runs(pieces: Pieces, *, expand_abbreviations: bool) -> Iterator[tuple[int, MentionInput]]:
-    """Yield the runs of words of each sentence as mentions, with the index of the sentence."""
-    expander_of = lru_cache(1)(lambda row: expander(pieces.documents[row].text))
-    for piece, (row, text) in enumerate(zip(pieces.document.tolist(), pieces.texts, strict=True)):
-        document, expand = pieces.documents[row], expander_of(row) if expand_abbreviations else str
-        for begin, end in windows(unwrapped(text), MOST_WORDS).tolist():
-            run = text[begin:end]
-            mention = Mention(f"{piece}:{begin}-{end}", document.id, ((begin, end),), run)
-            yield piece, MentionInput(expand(run), mention, document)
-
-
-def _best(text: Ids, entity: Ids, dissimilarity: Weights, n: int) -> tuple[Ids, Ids]:
-    """Return the ``n`` nearest entities of each text, each once; ties go to the first rows."""
-    order = np.lexsort((entity, dissimilarity, text))
-    pairs = np.column_stack([text, entity])[order]
-    first = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
-    text, entity = pairs[first].T
-    nearest = np.arange(len(text)) - np.searchsorted(text, text) < n
-    return text[nearest], entity[nearest]
+        begins = zip(pieces.document.tolist(), pieces.begin.tolist(), pieces.texts, strict=True)
+        places = [(row, begin, begin + len(text)) for row, begin, text in begins]
+        how: Any = {"abbreviations": self.abbreviations, "announce": announce}
+        near = nearest_entities(pieces.documents, places, names, min(self.candidates, len(kb)), **how).ids
+        text, column = np.nonzero(near >= 0)
+        return text, near[text, column].astype(np.int64)
 
 
 def spans_of(text: str, tokens: Offsets, weight: Floats, threshold: float = 0.05) -> list[tuple[Span, ...]]:

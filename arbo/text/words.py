@@ -47,7 +47,6 @@ STOP_WORDS = frozenset(f"{_ENGLISH} {_FRENCH}".split())
 Negations ("no", "without", "sans") are not stop words, because they distinguish names.
 """
 
-_BREAK = re.compile(r"[,;:)\]](?=\s)|(?<=\s)[(\[]|\n")
 _ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "s", "t", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu"})
 _CLITICS = frozenset({"d", "ll", "m", "re", "s", "t", "ve"})
 ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
@@ -115,27 +114,6 @@ def fold(word: str) -> str:
     True
     """
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
-
-
-def windows(text: str, most: int) -> Offsets:
-    """Return the offsets of all runs of one to ``most`` words that begin and end with a content word, shortest first.
-
-    No run extends over a line end, or over a comma, semicolon, colon or bracket beside white space.
-
-    >>> text = "pain in the knee"
-    >>> [text[begin:end] for begin, end in windows(text, 4)]
-    ['pain', 'knee', 'pain in the knee']
-    """
-    begin, end = words(text).T
-    phrase = np.searchsorted([at.start() for at in _BREAK.finditer(text)], begin)
-    is_content = np.isin(begin, [first for first, _ in content_words(text)])
-    runs = []
-    for length in range(min(most, len(begin))):
-        last = slice(length, None)
-        first = slice(len(begin) - length)
-        is_run = is_content[first] & is_content[last] & (phrase[first] == phrase[last])
-        runs.append(np.stack([begin[first][is_run], end[last][is_run]], axis=1))
-    return np.concatenate(runs) if runs else offsets_of(())
 
 
 def offsets_of(spans: Iterable[Span]) -> Offsets:

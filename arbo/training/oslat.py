@@ -36,9 +36,9 @@ from arbo.encoders.tower import Tower
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.spans.model import LabelAttention, entity_in_text, label_attention, name_scores
-from arbo.spans.model_finder import ModelFinder, Pieces
+from arbo.spans.model_finder import Pieces
 from arbo.training.config import ContrastiveConfig, OslatTraining, RunOptions, SelfAlignmentConfig
-from arbo.training.data import PURPOSES, corpora_of, job_of
+from arbo.training.data import job_of
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Model, Trainer
 from arbo.training.losses import comparable, focal_loss, nt_xent
@@ -117,17 +117,17 @@ class Contrasts:
         return cls(kb, synonyms, owner, owner, np.arange(len(owner)))._checked("align")
 
     @classmethod
-    def of_texts(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
+    def of_texts(cls, corpus: Corpus, kb: KnowledgeBase) -> Self:
         """Collect the sentences of annotated documents; gold ids without an entity in their domain are left out.
 
-        Raise DataError ("nothing to ``purpose``") if no document has an entity, or no query positives and negatives.
+        Raise DataError if no document has an entity, or no query positives and negatives.
         """
         pieces = Pieces.of(corpus)
         text, entity = pieces.entities(kb)
         if not len(text):
-            wrong = f"nothing to {purpose}: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
+            wrong = f"nothing to train on: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
             raise DataError(f"{wrong}; check that the ids and the domains match")
-        return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)._checked(purpose)
+        return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)._checked("train on")
 
     def _checked(self, purpose: str) -> Self:
         n = f"{len(self.entities):,}"
@@ -328,8 +328,6 @@ def train_oslat(
     kb: KnowledgeBase,
     *,
     out: str | PathLike[str],
-    dev: Iterable[Any] | None = None,
-    expand_abbreviations: bool = True,
     config: OslatTraining | None = None,
     options: RunOptions | None = None,
 ) -> LabelAttention:
@@ -337,25 +335,16 @@ def train_oslat(
 
     See `arbo.train` for further arguments and errors. The best start is a transformer that `train_self_alignment` has
     trained. Documents are read by the sentence; the positions of mentions are not used. Entities with only one name are
-    left out.
-
-    ``dev`` sets the minimum score of an entity for a finder (`ModelFinder`), which looks for candidates by the long
-    forms of abbreviations unless ``expand_abbreviations`` is false. Without ``dev``, it is that of even odds in
-    training.
+    left out. The minimum score of an entity is that of even odds in training.
 
     Raise DataError also if no entity in the documents has two names, or if every text has all entities of the
     documents.
     """
     check_start(out, kb)
-    config, corpora = config or OslatTraining(), corpora_of(documents, dev)
-    data = {name: Contrasts.of_texts(corpus, kb, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
-    model = replace(model, learnt=learnt_from(corpora["documents"].tables, model.learnt))
-    job = job_of(corpora, kb, config, model=model.settings, expand_abbreviations=expand_abbreviations)
-
-    def finish(model: LabelAttention) -> LabelAttention:
-        finder = ModelFinder(model, abbreviations=expand_abbreviations)
-        return model if dev is None else finder.tuned(corpora["dev"], kb, announce=workplace.options.announce).model
-
+    config, corpus = config or OslatTraining(), Corpus.of(documents)
+    data = Contrasts.of_texts(corpus, kb)
+    start = replace(model, learnt=learnt_from(corpus.tables, model.learnt)).with_threshold(EVEN)
+    job = job_of({"documents": corpus}, kb, config, model=model.settings)
     with training(out, job, config, options) as workplace:
-        OslatTrainer(model.with_threshold(EVEN), data["documents"], None, config, workplace).run(finish)
+        OslatTrainer(start, data, None, config, workplace).run()
     return LabelAttention.from_pretrained(workplace.target)

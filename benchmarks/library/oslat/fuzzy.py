@@ -4,6 +4,7 @@ This is a baseline of Li et al. 2022 (section 6.3), which needs `pip install rap
 entities of each text are known. A pair is ``(texts[text[i]], kb.entities[entity[i]])``.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +15,10 @@ from rapidfuzz.process import cdist
 from arbo.data import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import Spans, without_overlaps
-from arbo.text.words import Offsets, fold, unwrapped, windows, words
+from arbo.text.words import Offsets, content_words, fold, offsets_of, unwrapped, words
 from clustering.arrays import Floats, Ids
 
+_BREAK = re.compile(r"[,;:)\]](?=\s)|(?<=\s)[(\[]|\n")
 _AT_ONCE = 256  # number of entities to compare with a text at once, which bounds the memory
 
 
@@ -83,3 +85,24 @@ def _by_text(text: Ids, announce: Announce) -> Iterable[tuple[int, list[int]]]:
 def _comparable(name: str) -> str:
     """Return the folded words of a name; a name without words, such as "+++", is returned as it is."""
     return " ".join(fold(name[begin:end]) for begin, end in words(name)) or name.strip()
+
+
+def windows(text: str, most: int) -> Offsets:
+    """Return the offsets of all runs of one to ``most`` words that begin and end with a content word, shortest first.
+
+    No run extends over a line end, or over a comma, semicolon, colon or bracket beside white space.
+
+    >>> text = "pain in the knee"
+    >>> [text[begin:end] for begin, end in windows(text, 4)]
+    ['pain', 'knee', 'pain in the knee']
+    """
+    begin, end = words(text).T
+    phrase = np.searchsorted([at.start() for at in _BREAK.finditer(text)], begin)
+    is_content = np.isin(begin, [first for first, _ in content_words(text)])
+    runs = []
+    for length in range(min(most, len(begin))):
+        last = slice(length, None)
+        first = slice(len(begin) - length)
+        is_run = is_content[first] & is_content[last] & (phrase[first] == phrase[last])
+        runs.append(np.stack([begin[first][is_run], end[last][is_run]], axis=1))
+    return np.concatenate(runs) if runs else offsets_of(())

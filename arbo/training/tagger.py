@@ -1,0 +1,97 @@
+"""Train a tagger (`arbo.spans.tagger`) on documents with marked mentions, in about a minute.
+
+The weights maximise the likelihood of the labels with a penalty on their squares, by L-BFGS. The dictionary has the
+names of all mentions of the documents when the tagger is used. In training it has, for each document, only those of the
+documents of other parts: otherwise all mentions would be names of the dictionary, and nothing else would be learnt.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+
+from arbo.data import Corpus, KnowledgeBase, mention_inputs
+from arbo.data.fingerprint import learnt_from
+from arbo.engine import Ids
+from arbo.errors import DataError
+from arbo.progress import Announce, on_screen
+from arbo.spans.finding import Place
+from arbo.spans.tagger import COLUMNS, INSIDE, NEVER, OUTSIDE, Chains, KnownNames, Scores, Tagger, Tokens
+
+_PARTS = 5
+_LEAST = 2  # occurrences of a feature that has a weight
+_PENALTY = 1.0
+_DIGITS = 4  # of a weight, so that the file of a tagger is small
+_STEPS = 120
+
+
+def train_tagger(
+    documents: Iterable[Any], kb: KnowledgeBase, *, expand_abbreviations: bool = True, announce: Announce = on_screen
+) -> Tagger:
+    """Train a tagger on documents with marked mentions; gold ids are not used.
+
+    ``kb`` is the knowledge base without the names of these documents. Raise DataError if no word is marked.
+
+    >>> import arbo
+    >>> documents, kb = arbo.load_sample()
+    >>> tagger = arbo.train_tagger(documents[:60], kb)
+    >>> [mention.text for mention in arbo.find_mentions(tagger, documents[60:61], kb).mentions]
+    []
+    """
+    corpus, known = Corpus.of(documents), KnownNames.of(kb, abbreviations=expand_abbreviations)
+    names = mention_inputs(corpus, expand_abbreviations=expand_abbreviations).names
+    tokens = Tokens.of(corpus)
+    gold = tokens.labels(
+        (row, mention.spans[0][0], mention.spans[-1][1])
+        for row, document in enumerate(corpus)
+        for mention in document.mentions
+    )
+    if not gold.any():
+        raise DataError("a tagger learns from marked mentions, but the documents have none; give annotated documents")
+    columns = tokens.columns(known, tokens.labels(_places_in_parts(corpus, known, names)))
+    used = np.flatnonzero(np.bincount(columns.ravel(), minlength=COLUMNS) >= min(_LEAST, len(gold)))
+    weights, pairs = fit(columns, used, gold, Chains.of(tokens.sentence), announce)
+    kept, learnt = sorted(set(names)), learnt_from(corpus.tables)
+    return Tagger(used, weights.round(_DIGITS), pairs.round(_DIGITS), kept, learnt, abbreviations=expand_abbreviations)
+
+
+def _places_in_parts(corpus: Corpus, known: KnownNames, names: Sequence[str]) -> Iterator[Place]:
+    """Yield the places of names that a dictionary has, or mentions in other parts of the documents."""
+    part = corpus.tables.home % _PARTS
+    for one in range(min(_PARTS, len(corpus))):
+        named = known.with_names(sorted({names[row] for row in np.flatnonzero(part != one).tolist()}))
+        yield from ((row * _PARTS + one, begin, end) for row, begin, end in named.matches(corpus[one::_PARTS]))
+
+
+def fit(columns: Ids, used: Ids, gold: Ids, chains: Chains, announce: Announce) -> tuple[Scores, Scores]:
+    """Return the weights of the columns ``used``, (used, 3), and of pairs of labels, (3, 3), with the best likelihood.
+
+    ``columns`` (tokens, features) are those of the tokens, and ``gold`` (tokens,) their labels.
+    """
+    place = np.full(COLUMNS, -1)
+    place[used] = np.arange(len(used))
+    row, at = np.nonzero(place[columns] >= 0)
+    matrix = csr_matrix((np.ones(len(row)), (row, place[columns[row, at]])), (len(columns), len(used)))
+    truth, size = np.eye(3)[gold], 3 * len(used)
+    follows = np.zeros((3, 3))
+    for tokens in chains.steps[1:]:
+        np.add.at(follows, (gold[tokens - 1], gold[tokens]), 1)
+    barred = np.zeros((3, 3))
+    barred[OUTSIDE, INSIDE] = NEVER
+
+    def loss(values: Any) -> tuple[float, Any]:
+        weights, pairs = values[:size].reshape(-1, 3), values[size:].reshape(3, 3)
+        scores = matrix @ weights
+        total, labels, expected = chains.marginals(scores, pairs + barred)
+        lost = total - (scores * truth).sum() - (pairs * follows).sum() + _PENALTY / 2 * (values @ values)
+        slope = np.concatenate([(matrix.T @ (labels - truth)).ravel(), (expected - follows).ravel()])
+        return lost, slope + _PENALTY * values
+
+    bar = iter(announce("training the tagger")(range(_STEPS), _STEPS))
+    how: Any = {"maxiter": _STEPS - 1, "maxcor": 6}
+    best = minimize(
+        loss, np.zeros(size + 9), jac=True, method="L-BFGS-B", options=how, callback=lambda _: next(bar, None)
+    )
+    return best.x[:size].reshape(-1, 3), best.x[size:].reshape(3, 3) + barred
