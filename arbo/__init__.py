@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from arbo.training.cross import train_reranker as train_reranker
     from arbo.training.dual.trainer import train as train
     from arbo.training.edges import train_edges as train_edges
+    from arbo.training.learning import learn as learn
     from arbo.training.oslat import train_oslat as train_oslat, train_self_alignment as train_self_alignment
     from arbo.training.tagger import train_tagger as train_tagger
 

@@ -145,7 +145,7 @@ def test_documents_mentions_and_entities_are_chosen(run: Run, files: Path, tmp_p
     ids = save_lines(tmp_path / "ids.txt", "# a split", "", " D03 ", "D01", "D03", "Z9", "Z8", "Z7", "Z6")
     bad = save_lines(tmp_path / "bad.jsonl", *(files / "all.jsonl").read_text("utf-8").splitlines(), {"id": 5})
     types = ["--types", "Species", "--types", "Disease", "--kb-types", "Species"]
-    job = [bad, *linking(files)[1:], "--set", "on_error=skip", "--ids", ids, *types]
+    job = [bad, *linking(files)[1:], "--set", "on_error=skip", "--set", f"ids={ids}", *types]
     done = run("link", *job, "--out", tmp_path / "run").ok()
     assert "ids.txt: no documents with the ids 'Z9', 'Z8', 'Z7' and 1 more" in done.told
     assert "1 malformed documents skipped" in done.told

@@ -164,3 +164,26 @@ def test_a_tagger_is_trained_then_finds(folder: Path, run: Run) -> None:
         assert ("documents are among those that the finder was trained on" in linked.ok().told) == (docs[0] == "t")
     done = run(*train, folder / "other", "--set", "steps=2")
     assert (done.code, "need --encoder, since a tagger has none" in done.told) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        ("teach.jsonl", ["names", "thresholds"]),
+        ("teach.jsonl --threshold 0.4", ["names"]),
+        ("teach.jsonl --corrections none.jsonl --preview", ["names", "thresholds"]),
+        ("teach.jsonl --find-mentions dictionary", ["names", "thresholds", "tagger"]),
+        ("few.jsonl", ["too"]),
+    ],
+)
+def test_a_run_learns_from_documents_and_grows(folder: Path, run: Run, words: str, steps: list[str]) -> None:
+    more = [folder / word if word.endswith(".jsonl") else word for word in words.split()]
+    out = folder / "-".join(["learnt", *steps, str(len(more))])
+    done = run("link", *linking(folder, "some.jsonl"), "--out", out, "--learn-from", *more).ok()
+    assert re.findall(r"learnt (\w+)", " ".join(done.told.split())) == steps
+    assert out.exists() == Path(f"{out}.kb.jsonl").exists() == ("--preview" not in words)
+    if "tagger" in steps:
+        manifest = arbo.Result.load(out).manifest
+        assert (manifest["reading"]["finder"], manifest["kb_source"]["path"]) == (f"{out}.finder", f"{out}.kb.jsonl")
+        run("add", out, folder / "more.jsonl", "--out", folder / "grown").ok()
+        assert len(arbo.Result.load(folder / "grown").links) > len(arbo.Result.load(out).links)

@@ -25,7 +25,7 @@ _SET = (
 )
 _FLAGS = {"treat_as": "as", "docs_format": "format"}
 _KNOWN: Mapping[str, Any] = {"docs_format": DocumentFormat, "kb_format": KnowledgeBaseFormat}
-_METAVARS = {"treat_as": "list|text", "evidence": "COLUMNS", "ids": "FILE", "kb_xrefs": "PREFIX", "ray": "ADDRESS"}
+_METAVARS = {"treat_as": "list|text", "evidence": "COLUMNS", "kb_xrefs": "PREFIX", "ray": "ADDRESS"}
 """What stands for a value in the help, where this is not the last word of the field's name, or N for a number."""
 
 

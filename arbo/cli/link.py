@@ -18,7 +18,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.fields import DOCS, ENCODER, JOB, LINKER, READING, Chosen, Shown
 from arbo.cli.find import find_in
-from arbo.cli.inputs import AS_READ, ReadingConfig
+from arbo.cli.inputs import AS_READ, ReadingConfig, check_output
 from arbo.cli.models import FINDING, JobConfig, LinkingModels, Models, load_finder, load_linker
 from arbo.data.objects import document_line, entity_line
 from arbo.errors import UsageError
@@ -26,6 +26,7 @@ from arbo.progress import bars
 
 if TYPE_CHECKING:
     from arbo.pipeline.saved_run import SavedRun
+    from arbo.training.learning import Learnt
 
 _FILES = "Folder to write the sample to, as documents.jsonl and entities.jsonl."
 _EXPLAINED = ("D06-3", "D20-4", "D01-4")
@@ -88,7 +89,7 @@ class Output:
 _LINKING = Shown(
     (LINKER, ENCODER, READING, FINDING, JOB),
     {
-        "Documents": "docs_format types text_column ids",
+        "Documents": "docs_format types text_column",
         "Knowledge base": "kb_format kb_types kb_xrefs",
         "Clustering": "method k",
         "Processes": "workers ray",
@@ -101,6 +102,7 @@ def link(
     kb: options.Kb,
     *,
     find_mentions: options.FindMentions = None,
+    learn_from: options.LearnFrom = None,
     how: Annotated[Chosen, _LINKING],
     threshold: options.Threshold = None,
     models: LinkingModels,
@@ -114,25 +116,53 @@ def link(
 
     Texts without mentions: `arbo link notes.txt --kb kb.obo --out run`; see `--find-mentions`.
 
+    With some annotated by hand: `arbo link notes.txt --kb kb.obo --learn-from marked.jsonl --out run`.
+
     Then look at the links: `arbo show run`, or `arbo explore run`.
     """
-    linker = load_linker(models, how, threshold)
+    linker, reading = load_linker(models, how, threshold), how.of(READING, ReadingConfig())
     expand = linker.config.expand_abbreviations
     found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
     finder = None if find_mentions is None else found_by(find_mentions)
-    reading = how.of(READING, ReadingConfig())
-    base, as_read = reading.knowledge_base(kb), reading.as_read()
+    base, as_read = linker.configured(kb=reading.knowledge_base(kb)), reading.as_read()
 
-    def read() -> arbo.Corpus:
-        documents = reading.documents(docs, mentions=False if finder else None)
-        if finder is None and documents.n_mentions:
-            return documents
-        if finder is None:
+    def prepared() -> tuple[arbo.Linker, arbo.Corpus]:
+        documents, linker, name = reading.documents(docs, mentions=False if finder else None), base, find_mentions
+        model = finder
+        if finder is None and not documents.n_mentions:
             console.say("the texts have no mentions: the dictionary finds names of the knowledge base in them")
-        as_read.update({"finder": find_mentions or "dictionary", FINDING.name: {**how.changes(FINDING)}})
-        return find_in(documents, base, finder or found_by("dictionary")).corpus
+            model = found_by("dictionary")
+        if learn_from:
+            teachers = replace(reading, ids=None, docs_format=None).documents(learn_from)
+            to_learn = {
+                "finds": isinstance(model, arbo.DictionaryFinder),
+                "tunes": threshold is None and models.config is None,
+            }
+            linker, tagger = _kept(arbo.learn(linker, teachers, **to_learn), output)
+            model, name = (tagger, f"{output.out}.finder") if tagger else (model, name)
+        if model is None:
+            return linker, documents
+        as_read.update({"finder": name or "dictionary", FINDING.name: {**how.changes(FINDING)}})
+        assert linker.kb is not None
+        return linker, find_in(documents, linker.kb, model).corpus
 
-    _run(linker.configured(kb=base), read, output, how, as_read)
+    _run(prepared, output, how, as_read)
+
+
+def _kept(learnt: Learnt, output: Output) -> tuple[arbo.Linker, arbo.Tagger | None]:
+    """Say what was learnt, and keep it beside the run, where `arbo add` finds it; return the linker and the tagger."""
+    for line in learnt.lines:
+        console.say(f"learnt {line}")
+    linker, (names, finder) = learnt.linker, (Path(f"{output.out}.{ending}") for ending in ("kb.jsonl", "finder"))
+    if not output.preview:
+        check_output(names, "entities", (".jsonl",))
+        check_output(finder, "tagger", ("",))
+        if learnt.tagger:
+            learnt.tagger.save(finder)
+        assert linker.kb is not None
+        linker.kb.to_jsonl(names)
+        linker = linker.configured(kb=ReadingConfig().knowledge_base(names))
+    return linker, learnt.tagger
 
 
 _DISCOVERY = Shown(
@@ -155,15 +185,14 @@ def discover(
     --text-column name --evidence country,vat:exact --out run`. Nodes of a knowledge graph: `arbo discover
     ragtest/output --out run`, then `arbo export run --to graphrag`.
     """
-    reading = how.of(READING, ReadingConfig())
-    read = partial(reading.documents, docs)
-    _run(load_linker(models, how, threshold), read, output, how, reading.as_read())
+    reading, linker = how.of(READING, ReadingConfig()), load_linker(models, how, threshold)
+    _run(lambda: (linker, reading.documents(docs)), output, how, reading.as_read())
 
 
 def _run(
-    linker: arbo.Linker, read: Callable[[], arbo.Corpus], output: Output, how: Chosen, as_read: Mapping[str, Any]
+    prepared: Callable[[], tuple[arbo.Linker, arbo.Corpus]], output: Output, how: Chosen, as_read: Mapping[str, Any]
 ) -> None:
-    """Read documents, link them or, without a knowledge base, discover entities, and save the result.
+    """Link the prepared documents or, without a knowledge base, discover entities, and save the result.
 
     With ``output.preview``, only show what ``output.corrections`` change, and save nothing. The manifest keeps how the
     documents were read (``as_read``), for `arbo add`.
@@ -174,8 +203,8 @@ def _run(
     job = how.of(JOB, JobConfig())
     if output.preview and output.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")
+    linker, documents = prepared()
     with nullcontext(linker) if output.preview else job.over(linker, output.out) as linker:
-        documents = read()
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, output.corrections or ())
         result.manifest["reading"] = as_read

@@ -31,6 +31,11 @@ _FIND_MENTIONS = (
     "result against those of DOCS. [default: link those of DOCS]"
 )
 FindMentions = Annotated[str | None, _read(metavar="FINDER", help=_FIND_MENTIONS)]
+_LEARN_FROM = (
+    "Learn from these annotated documents: their names, thresholds and, to find mentions, a tagger; may be repeated. "
+    "The results stand beside the run, as RUN.kb.jsonl and RUN.finder."
+)
+LearnFrom = Annotated[list[Path] | None, _read(metavar="DOCS", help=_LEARN_FROM)]
 _FINDER = (
     "`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
     "that a document defines; a model of `arbo train finder` also finds other names."

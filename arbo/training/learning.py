@@ -1,0 +1,99 @@
+"""Learn what annotated documents teach in a minute or two: their names, thresholds, and a tagger of mentions.
+
+The documents are divided by the hashes of their ids. Three fifths teach, another chooses the thresholds, and the last,
+which is kept apart, says what each step brings; a step that brings nothing is left out. In the end all documents give
+their names and train the tagger.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from arbo.data import Corpus
+from arbo.data.fingerprint import hash_of
+from arbo.data.gold import Gold
+from arbo.errors import UsageError
+from arbo.linker import Linker
+from arbo.spans.evaluation import found_scores
+from arbo.spans.finding import DictionaryFinder, Finder, find
+from arbo.spans.tagger import Tagger
+from arbo.training.tagger import train_tagger
+
+_PARTS = (0, 1, 2), (3,), (4,), (0, 1, 2, 3)
+"""Fifths of the documents: those that teach, that choose, that are kept apart, and all but these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What annotated documents taught."""
+
+    linker: Linker
+    """The linker, whose entities have the names of the documents and, if that is better, with tuned settings."""
+    tagger: Tagger | None
+    """What finds mentions in raw texts; None if it was not asked for, or the dictionary is better."""
+    lines: tuple[str, ...]
+    """What each step brought."""
+
+
+def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tunes: bool = True) -> Learnt:
+    """Return a linker that learnt from annotated documents and, if it ``finds``, a tagger of raw texts.
+
+    ``tunes`` says whether to choose settings, see `Linker.tune`. Raise UsageError if the linker has no knowledge base,
+    DataError if no mention has an entity of the knowledge base.
+
+    >>> import arbo
+    >>> documents, kb = arbo.load_sample()
+    >>> learnt = arbo.learn(arbo.Linker(kb), documents[:60])
+    >>> learnt.lines[0][:27]
+    'names: right decisions 0.70'
+    """
+    corpus, expand, base = Corpus.of(documents), linker.config.expand_abbreviations, linker.kb
+    if base is None:
+        raise UsageError("names are learnt for a knowledge base, but the linker has none; use Linker(kb)")
+    fifth = np.array([int(hash_of(document.id)) % 5 for document in corpus])
+    parts = [corpus.of_tables(corpus.tables.taken(np.flatnonzero(np.isin(fifth, some)))) for some in _PARTS]
+    teach, choose, apart, others = parts
+
+    def named(part: Corpus) -> Linker:
+        return linker.configured(kb=base.with_names_of(part, expand_abbreviations=expand))
+
+    best, lines = named(corpus), list[str]()
+    if not all(len(part) and Gold.of(part, base).in_kb.any() for part in parts):
+        return Learnt(best, None, ("too few documents to keep some apart: their names are added",))
+    measured, bare = named(others), _right(linker, apart)
+
+    def step(what: str, before: float, after: float, score: str) -> bool:
+        verdict = "" if after >= before else ", so it is left out"
+        lines.append(f"{what}: {score} {before:.3f} -> {after:.3f} on {len(apart):,} documents kept apart{verdict}")
+        return after >= before
+
+    known = _right(measured, apart)
+    if not step("names", bare, known, "right decisions"):
+        best, measured, known = linker, linker, bare
+    if tunes:
+        tuned = (named(teach) if best is not linker else linker).tune(choose)
+        again = measured.configured(config=tuned.config, tuning=tuned.tuning)
+        if step("thresholds", known, _right(again, apart), "right decisions"):
+            best, measured = best.configured(config=tuned.config, tuning=tuned.tuning), again
+    if finds:
+        how: Any = {"expand_abbreviations": expand, "announce": linker.announce}
+        finders = DictionaryFinder(expand), train_tagger(others, base, **how)
+        before, after = (_linked(measured, finder, apart) for finder in finders)
+        if step("tagger", before, after, "F1 of linked mentions"):
+            return Learnt(best, train_tagger(corpus, base, **how), tuple(lines))
+    return Learnt(best, None, tuple(lines))
+
+
+def _right(linker: Linker, documents: Corpus) -> float:
+    """Return the share of annotated mentions with the right entity, or rightly without one."""
+    return linker.link(documents).evaluate().accuracy_with_nil or 0.0
+
+
+def _linked(linker: Linker, finder: Finder, documents: Corpus) -> float:
+    """Return the F1 of exact mentions with the right entity that are found in the texts."""
+    assert linker.kb is not None
+    corpus = find(finder, documents, linker.kb, announce=linker.announce).corpus
+    entities = linker.link(corpus).link_table["entity_id"].to_pylist()
+    return found_scores(documents, corpus, linker.kb, entities).links.exact.f1
