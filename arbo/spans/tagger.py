@@ -257,12 +257,12 @@ class Tagger:
     def save(self, file: files.PathLike) -> None:
         """Write the tagger to a JSON file, completely or not at all; raise UsageError if that is impossible."""
         arrays = {name: getattr(self, name).tolist() for name in ("used", "weights", "pairs")}
-        files.write_json({**_FORMAT.head(), **arrays, "names": [*self.names], "learnt": self.learnt}, file)
+        files.write_json({**_FORMAT.head, **arrays, "names": [*self.names], "learnt": self.learnt}, file)
 
     @classmethod
     def load(cls, file: files.PathLike, **fields: Any) -> Self:
         """Read what `save` wrote; raise DataError for anything else."""
-        values = files.check_manifest(read_json(file, "the tagger"), _FORMAT, file)
+        values = _FORMAT.checked(read_json(file, "the tagger"), file)
         try:
             used, pairs = np.array(values["used"], np.int64), np.array(values["pairs"], np.float64).reshape(3, 3)
             weights = np.array(values["weights"], np.float64).reshape(len(used) or -1, 3)

@@ -75,10 +75,11 @@ def record(
     say(f"wrote {path.name}")
 
 
-def record_table(name: str, title: str, rows: Sequence[Row]) -> None:
-    """Replace one table of the results that `record` wrote; its rows are kept cells, which tell their commits."""
+def record_table(name: str, title: str, rows: Sequence[Row], figures: Mapping[str, float] | None = None) -> None:
+    """Replace one table of the results that `record` wrote, and its figures."""
     path = RESULTS / f"{name}.json"
     result: Result = json.loads(path.read_text("utf-8"))
+    result["figures"] |= _rounded(figures or {})
     result["tables"] = {**result.get("tables", {}), title: [_rounded(row) for row in _even(rows)]}
     replace_file(path, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     say(f"wrote {title} of {path.name}")
