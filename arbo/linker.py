@@ -27,7 +27,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids, Method, Partition, partition
 from arbo.errors import UsageError
-from arbo.linking.confidence import Confidence, DefaultConfidence
+from arbo.linking.confidence import AnyConfidence, DefaultConfidence
 from arbo.linking.config import LinkerConfig, Objective, estimated_gap, objective_of, threshold_for
 from arbo.linking.description import describe
 from arbo.linking.memory import Memory, check_release, extended, kept_arrays, without
@@ -374,7 +374,7 @@ class Linker:
             others = {**edited.arrays, **weighed.kept, **(graph_arrays(graph, decisions) if is_weighed else {})}
             del graph  # the description needs its memory
         with timed("describe", seconds):
-            confidence = self._confidence(gap, how["threshold"][0], clusters, memory)
+            confidence = self._confidence(gap, clusters, memory)
             result = describe(self.kb, weighed, clusters, config, decided, confidence)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
@@ -433,26 +433,24 @@ class Linker:
     @property
     def _is_by_letters(self) -> bool:
         """Whether n-grams alone weigh the edges from entities."""
-        by_model = self.reranker is not None or self.edges is not None
-        return self.kb is not None and isinstance(self.encoder, NgramEncoder) and not by_model
+        return bool(self.kb) and isinstance(self.encoder, NgramEncoder) and self.reranker is None and self.edges is None
 
     def _gap(self, nearest: Retrieval, memory: Memory | None) -> float | None:
-        """Return the share of mentions whose entity is missing, which a run keeps; None if it is unknown."""
+        """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""
         if memory is not None and (self.kb is None or memory.has_same(self.kb)):
             return memory.run.manifest.get("gap")
-        if self.kb is None or not self._is_by_letters or self.config.per_document:
+        is_default = self.config.entity_threshold == "default" and not self.config.per_document
+        if self.kb is None or not (self._is_by_letters and is_default):
             return None
         return 0.0 if self.config.kb_complete else estimated_gap(nearest.entities, nearest.inputs.names, self.kb)
 
-    def _confidence(
-        self, gap: float | None, threshold: float, clusters: Partition, memory: Memory | None
-    ) -> Confidence | DefaultConfidence | None:
+    def _confidence(self, gap: float | None, clusters: Partition, memory: Memory | None) -> AnyConfidence | None:
         """Return the tuned confidence or, for n-grams, that of the gap, which a run keeps; otherwise None."""
         if self.config.confidence is not None or self.kb is None or not self._is_by_letters:
             return self.config.confidence
         if memory is not None and memory.has_same(self.kb):
             return DefaultConfidence(**memory.run.manifest["confidence"])
-        return DefaultConfidence.for_gap(gap, threshold, clusters.entity < 0)
+        return DefaultConfidence.for_gap(gap, clusters.entity < 0)
 
     def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

@@ -255,7 +255,7 @@ def test_a_view_of_mentions_fits_a_terminal(result: arbo.Result, monkeypatch: py
     ids = result.mention_table["mention_id"].to_pylist()
     console.print_view(mention_view(result, np.array([ids.index("D06-3"), ids.index("D09-1")])), as_table=True)
     lines = shown.getvalue().splitlines()
-    assert lines[0].split() == ["mention", "id", "text", "type", "link", "confidence", "margin"]
+    assert lines[0].split() == ["mention", "id", "text", "type", "link", "confidence"]
     assert "DS:0001 fungal root rot" in shown.getvalue()
     assert "NIL, new-D09-1" in shown.getvalue()
     assert len(lines) <= 4

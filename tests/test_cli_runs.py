@@ -103,8 +103,9 @@ def test_runs_grow_shrink_are_refitted_and_follow_a_release(grown: Path, sample:
     assert told.code == 0, told.err
     assert "mentions: " in told.out
     assert f"arbo diff {two}\n" in told.out
-    linker = arbo.Linker(kb, config=arbo.LinkerConfig(k=3))
-    assert arbo.Result.load(two).link_table == linker.link(documents).link_table
+    at_once = arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).link(documents)
+    both = (run.link_table.drop_columns(["confidence"]) for run in (arbo.Result.load(two), at_once))
+    assert next(both) == next(both)
     refit = run("add", "--anew", two, "--out", three, "--json").json
     assert (refit["clusters"], refit["mentions"]) == ([], [])
     removed = (word for document in documents[60:] for word in ("--remove", document.id))

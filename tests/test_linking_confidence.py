@@ -102,17 +102,10 @@ def test_by_default_the_confidence_follows_the_gap(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gap", "threshold", "nils", "nil"),
-    [
-        (0.0, 0.55, 1, 0),
-        (0.0, 0.55, 30, 0.9),
-        (0.4, 0.12, 60, 0.4 / 0.65),
-        (0.4, 0.12, 0, 0.95),
-        (None, 0.35, 60, 0.33),
-    ],
+    ("gap", "nils", "nil"), [(0.0, 1, 0), (0.0, 30, 0.9), (0.4, 60, 0.4 / 0.65), (0.4, 0, 0.95), (None, 60, 0.33)]
 )
-def test_nil_is_as_right_as_the_gap_says(gap: float | None, threshold: float, nils: int, nil: float) -> None:
-    assert DefaultConfidence.for_gap(gap, threshold, np.arange(100) < nils).nil == pytest.approx(nil)
+def test_nil_is_as_right_as_the_gap_says(gap: float | None, nils: int, nil: float) -> None:
+    assert DefaultConfidence.for_gap(gap, np.arange(100) < nils).nil == pytest.approx(nil)
 
 
 def test_growth_keeps_the_confidence(sample: Sample) -> None:

@@ -173,7 +173,7 @@ def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
     if "mention_id" in view.column_names:
         named = all(row["mention_id"].startswith(row["document_id"]) for row in rows)
         but = {"start", "end", "cluster_id", "entity_name", *["document_id"] * named}
-        but |= {"score"} if "confidence" in view.column_names else set()
+        but |= {"score", "margin"} if "confidence" in view.column_names else set()
         rows = [_shorter(row, but) for row in rows]
     names = [name.replace("_", " ") for name in (rows[0] if rows else view.column_names)]
     print_table(names, ([cell(value) for value in row.values()] for row in rows), total=total)

@@ -28,8 +28,8 @@ _LEAST = 0.02
 _UNKNOWN_GAP, _UNKNOWN_NIL = 0.1, 0.33
 _LOG_ODDS, _PER_GAP = 0.8, -3.0
 _MORE_NILS, _MOST = 0.05, 0.95
-_NILS_WITHOUT_GAP = (0.12, 0.55), (0.35, 0.03)
-"""Two entity thresholds, and the share of mentions that each leaves without an entity though it is there."""
+_WRONG_NILS = (0.05, 0.15), (0.03, 0.35)
+"""Two gaps, and the largest share of mentions that their thresholds leave NIL though the entity is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,14 @@ class DefaultConfidence(NamedTuple):
     """Probability that a NIL decision is correct."""
 
     @classmethod
-    def for_gap(cls, gap: float | None, threshold: float, is_nil: Bools) -> Self:
-        """Return the confidence for a gap; ``is_nil`` says which mentions of a run are NIL with this entity threshold.
+    def for_gap(cls, gap: float | None, is_nil: Bools) -> Self:
+        """Return the confidence for a gap, whose entity threshold leaves some mentions of a run NIL.
 
-        If the gap is unknown (None), the confidence does not depend on the run. More NIL decisions than the threshold
-        leaves without a gap are right, too.
+        If the gap is unknown (None), the confidence does not depend on the run.
         """
         if gap is None:
             return cls(_LOG_ODDS + _PER_GAP * _UNKNOWN_GAP, _UNKNOWN_NIL)
-        nils, usual = float(is_nil.mean()), float(np.interp(threshold, *_NILS_WITHOUT_GAP))
+        nils, usual = float(is_nil.mean()), float(np.interp(gap, *_WRONG_NILS))
         right = max(gap / (nils + _MORE_NILS), 1 - usual / max(nils, usual))
         return cls(_LOG_ODDS + _PER_GAP * gap, min(right, _MOST))
 
@@ -76,6 +75,9 @@ class DefaultConfidence(NamedTuple):
         similarity, lead = evidence.astype(np.float64).T
         ratio = (np.maximum(lead, 0) + _LEAST) / (np.maximum(1 - similarity, 0) + _LEAST)
         return np.asarray(scipy.special.expit(self.log_odds + np.log(ratio)))
+
+
+AnyConfidence = Confidence | DefaultConfidence
 
 
 class Reliability(NamedTuple):

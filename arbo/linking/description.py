@@ -25,7 +25,7 @@ from arbo.data.corpus import Inputs
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Ids, Partition
-from arbo.linking.confidence import Confidence, DefaultConfidence
+from arbo.linking.confidence import AnyConfidence
 from arbo.linking.config import LinkerConfig
 from arbo.linking.tables import RunEntities, cluster_table, links_of, named_entities, with_gold_entities
 from arbo.results.result import Result
@@ -42,7 +42,7 @@ def describe(
     clusters: Partition,
     config: LinkerConfig,
     corrections: Constraints | None = None,
-    confidence: Confidence | DefaultConfidence | None = None,
+    confidence: AnyConfidence | None = None,
 ) -> Result:
     """Make the result of a partition of the mentions of ``retrieval``, which obeys ``corrections``.
 

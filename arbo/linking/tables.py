@@ -22,7 +22,7 @@ from arbo.data.corpus import Inputs
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Ids, Partition, Weights
-from arbo.linking.confidence import Confidence, DefaultConfidence
+from arbo.linking.confidence import AnyConfidence
 from arbo.results.schema import SCHEMA
 from arbo.retrieval.reranking import margins
 from arbo.retrieval.retrieval import Retrieval
@@ -233,7 +233,7 @@ def links_of(
     retrieval: Retrieval,
     clusters: Partition,
     cluster_ids: tuple[pa.Array, Ids],
-    confidence: Confidence | DefaultConfidence | None,
+    confidence: AnyConfidence | None,
     followed: tuple[Bools, Ids] | None,
 ) -> Links:
     """Return the links of a partition; scores and confidence are computed, so that no vectors are kept.
@@ -321,7 +321,7 @@ def _candidate_columns(known: RunEntities, retrieval: Retrieval) -> dict[str, Co
 
 
 def _scores(
-    retrieval: Retrieval, entity: Ids, mention: Ids, confidence: Confidence | DefaultConfidence | None
+    retrieval: Retrieval, entity: Ids, mention: Ids, confidence: AnyConfidence | None
 ) -> tuple[Weights, Weights]:
     """Return the similarity of each mention and its entity, undefined without one, and the confidence; NaN if none."""
     score, probability = np.empty(len(entity), np.float32), np.full(len(entity), np.nan, np.float32)

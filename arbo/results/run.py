@@ -154,8 +154,8 @@ class Run:
                 "the documents are names alone: equal names are one, a model of names weighs other pairs, and clusters "
                 f"merge up to the average dissimilarity {manifest['threshold']['nil']:g} (--as text, --threshold)"
             )
-        gap, config = manifest.get("gap"), manifest["config"]
-        if gap is not None and config["entity_threshold"] == "default" and not config["kb_complete"]:
+        gap = manifest.get("gap")
+        if gap is not None and not manifest["config"].get("kb_complete"):
             lacks = f"about {gap:.0%} of the mentions" if gap >= 0.005 else "hardly any mention"
             lines.append(
                 f"estimate: the knowledge base lacks the entity of {lacks}, so that links reach up to dissimilarity "
