@@ -213,7 +213,7 @@ def test_rates_by_drawn_pairs_hold_the_true_ones_whatever_the_calibration(seed: 
     right, doubt = draw.random(4000) < probability**power, np.minimum(probability, 1 - probability) + 0.01
     priority = doubt / draw.random(4000)
     order, rows = np.argsort(-priority), np.arange(4000)
-    pairs = DrawnPairs(rows, rows + 4000, probability[order] > 0.3, probability[order], priority[order])
+    pairs = DrawnPairs(rows, rows + 4000, probability[order] > 0.3, probability[order], doubt[order], priority[order])
     right, together = right[order], pairs.together
     rates = pairs.rates({frozenset((row, row + 4000)): bool(right[row]) for row in range(400)})
     truth = {"precision": right[together].mean(), "recall": right[together].sum() / right.sum()}

@@ -17,7 +17,7 @@ _SURE = 0.01
 
 
 class DrawnPairs(NamedTuple):
-    """The pairs of a run with an edge, in the order in which they are asked; the arrays have a value for each."""
+    """The pairs of a list with an edge, in the order in which they are asked; the arrays have a value for each."""
 
     first: Ints
     second: Ints
@@ -26,28 +26,22 @@ class DrawnPairs(NamedTuple):
     """Whether they are in one cluster."""
     probability: Floats
     """The probability that they are one."""
+    doubt: Floats
     priority: Floats
     """The doubt, divided by a number drawn between 0 and 1; descending."""
 
     @classmethod
-    def of(cls, run: Run) -> Self:
-        """Draw the pairs of a run, always in the same order."""
+    def of(cls, run: Run) -> Self | None:
+        """Draw the pairs of a run, always in the same order; None unless it is of names alone or of a table."""
+        if "model" not in run.manifest["encoder"].get("edges", {}):
+            return None
         (first, second), probability = edges_of(run)
         draw, cluster = np.random.default_rng(0).random(len(run.mention_table)), run.cluster_rows
-        priority = _doubt(probability) / np.maximum((draw[first] + draw[second]) % 1, 1e-9)
+        doubt = _SURE + np.minimum(probability, 1 - probability).clip(0)
+        priority = doubt / np.maximum((draw[first] + draw[second]) % 1, 1e-9)
         order = np.argsort(-priority, kind="stable")
-        values = first, second, cluster[first] == cluster[second], probability, priority
+        values = first, second, cluster[first] == cluster[second], probability, doubt, priority
         return cls(*(one[order] for one in values))
-
-    @property
-    def doubt(self) -> Floats:
-        """Between `_SURE` and 0.5 more."""
-        return _doubt(self.probability)
-
-    def of_rows(self, asked: Bools) -> Ints:
-        """Return the places of the pairs to ask, one for each first row of those that are ``asked``, (mentions,)."""
-        place = np.sort(np.unique(self.first, return_index=True)[1])
-        return place[asked[self.first[place]]]
 
     def rates(self, answers: Mapping[frozenset[int], bool]) -> dict[str, tuple[float, float]]:
         """Return 95 % intervals of the precision and recall of the pairs; ``answers`` say whether two rows are one.
@@ -60,8 +54,8 @@ class DrawnPairs(NamedTuple):
             return {}
         place, right = map(np.array, zip(*replies, strict=True))
         n = place[-1] + 1
-        least = self.priority[n] if n < len(self.priority) else 0
-        chance = np.minimum(1, self.doubt[place] / max(least, 1e-9)) * len(place) / n
+        least = self.priority[n] if n < len(self.priority) else 1e-9
+        chance = np.minimum(1, self.doubt[place] / least) * len(place) / n
         draw, n_right = np.random.default_rng(0), []
         for side in (self.together, ~self.together):
             weight = 1 / chance[side[place]]
@@ -70,12 +64,3 @@ class DrawnPairs(NamedTuple):
             n_right.append(side.sum() * draw.beta(share * size + 0.5, (1 - share) * size + 0.5, 10_000))
         rates = {"precision": n_right[0] / max(self.together.sum(), 1), "recall": n_right[0] / sum(n_right)}
         return {rate: tuple(np.quantile(values, (0.025, 0.975)).tolist()) for rate, values in rates.items()}
-
-
-def is_list(run: Run) -> bool:
-    """Return whether a run is one of names alone or of a table, whose pairs have probabilities."""
-    return "model" in run.manifest["encoder"].get("edges", {})
-
-
-def _doubt(probability: Floats) -> Floats:
-    return _SURE + np.minimum(probability, 1 - probability).clip(0)

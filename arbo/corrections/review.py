@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 
 from arbo.corrections.constraints import name_numbers
 from arbo.corrections.lines import corrections_of
-from arbo.corrections.pairs import DrawnPairs, is_list
+from arbo.corrections.pairs import DrawnPairs
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.columns import cells_of, columns_named
 from arbo.data.corpus import Inputs
@@ -64,26 +64,20 @@ class Queue(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        run: Run,
-        decided: Iterable[str] = (),
-        dropped: Iterable[str] = (),
-        *,
-        name: Ints | None = None,
-        pairs: DrawnPairs | None = None,
+        cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = (), *, name: Ints | None = None
     ) -> Self:
         """Order the names of a run by twins times doubt: the wrong mentions that a decision is expected to mend.
 
         Names that are equal in this are in the order of the documents.
         ``decided`` are the ids of mentions on which somebody decided: their names are left out. Of ``dropped``, which
-        are no mentions, only they themselves are. ``name`` is what `names_of` returns, if it is known, and ``pairs``
-        are those of a list.
+        are no mentions, only they themselves are. ``name`` is what `names_of` returns, if it is known.
         """
         name = names_of(run) if name is None else name
         left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
         left[[run.row_of[id_] for id_ in dropped if id_ in run.row_of]] = False
-        if pairs is not None:
-            place = pairs.of_rows(left)
+        if pairs := DrawnPairs.of(run):
+            place = np.sort(np.unique(pairs.first, return_index=True)[1])
+            place = place[left[pairs.first[place]]]
             rows = pairs.first[place]
             return cls(rows, np.bincount(name)[name[rows]], pairs.doubt[place])
         rows, doubt = np.flatnonzero(left), doubts(run)
@@ -222,12 +216,12 @@ class Review:
     @cached_property
     def queue(self) -> Queue:
         """The names that were not decided when the review began; what it writes does not change the queue."""
-        return Queue.of(self.run, self.decided, self.dropped, name=self.names, pairs=self.pairs)
+        return Queue.of(self.run, self.decided, self.dropped, name=self.names)
 
     @cached_property
     def pairs(self) -> DrawnPairs | None:
         """The pairs of a list; None for another run."""
-        return DrawnPairs.of(self.run) if is_list(self.run) else None
+        return DrawnPairs.of(self.run)
 
     @property
     def rates(self) -> dict[str, tuple[float, float]]:

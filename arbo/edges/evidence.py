@@ -249,7 +249,7 @@ class Evidence:
         return self._compared(names, columns, first[inside], second[inside])
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
-        score = names.scored(first, second, self._of_names).scores
+        score = names.scores(np.column_stack([first, second]), self._of_names)
         return Pairs(first, second, score, [one.levels(first, second) for one in columns])
 
     def _of_names(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:

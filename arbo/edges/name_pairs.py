@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.arrow import codes_of
-from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel, sorted_unique
 from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
 
@@ -35,41 +34,44 @@ _BLOCK = 20_000
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
 
-class TokenCounts(NamedTuple):
-    """How many names of a list have each token; a run keeps the counts of its first names, so that weights stay."""
+class EarlierNames(NamedTuple):
+    """What a run of a list keeps, so that its names weigh the same when it grows."""
 
-    text: npt.NDArray[np.uint8]
-    start: Ids
-    slots: Ids
-    """The fields of a `StringTable` of the tokens."""
+    tokens: npt.NDArray[np.uint8]
+    """The tokens of its first names in UTF-8, divided by line breaks."""
     holders: Ids
-    """(tokens,) number of names that have the token."""
+    """(tokens,) number of first names that have the token."""
     n_names: Ids
-    """(1,) number of names."""
+    """(1,) number of first names."""
     of_list: npt.NDArray[np.float64]
-    """The features that all pairs of the list have."""
+    """The features that all pairs have."""
+    pairs: Ids
+    """(pairs, 2) mentions."""
+    scores: Weights
+    """(pairs,) their scores by a model."""
 
     @classmethod
     def of(cls, tokens: list[str], token: Ids, begin: Ids, kind: npt.NDArray[np.int8]) -> Self:
-        """Count the tokens of names, see `NameTable`."""
-        table, size, n = StringTable.of(Spans.of(tokens)), np.diff(begin), len(begin) - 1
+        """Count the tokens of names, see `NameTable`; no pair is scored yet."""
+        size, n = np.diff(begin), len(begin) - 1
         owner = np.repeat(np.arange(n), size)
         distinct = sorted_unique(owner * len(tokens) + token)
         holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
         shares = [len(sorted_unique(owner[kind[token] == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
         of_list = [np.log(max(n, 1)), (size == 1).mean(), *shares, size.mean(), n / max(len(tokens), 1)]
-        return cls(table.text, table.start, table.slots, holders, np.array([n]), np.array(of_list))
+        text = np.frombuffer("\n".join(tokens).encode(), np.uint8)
+        return cls(text, holders, np.array([n]), np.array(of_list), np.empty((0, 2), np.int32), np.empty(0))
 
     def holders_of(self, tokens: list[str]) -> Ids:
-        """Return the number of names that have each of these tokens; 1 for an unseen one."""
-        number = StringTable(*self[:3]).find(Spans.of(tokens))
-        return np.append(self.holders, 1)[np.maximum(number, -1)]
+        """Return the number of first names that have each of these tokens; 1 for an unseen one."""
+        known = dict(zip(self.tokens.tobytes().decode().split("\n"), self.holders.tolist(), strict=False))
+        return np.array([known.get(token, 1) for token in tokens], np.int64)
 
 
 class NameTable(NamedTuple):
     """Names as numbers of tokens, and tokens as letters."""
 
-    counts: TokenCounts | None
+    earlier: EarlierNames | None
     token: Ids
     begin: Ids
     """(names + 1,) where the tokens of each name begin."""
@@ -83,14 +85,14 @@ class NameTable(NamedTuple):
     """(names,) the number of tokens before the last comma."""
 
     @classmethod
-    def of(cls, names: list[str], counts: TokenCounts | None = None) -> Self:
-        """Divide names into tokens; count them if ``counts`` is None."""
+    def of(cls, names: list[str], earlier: EarlierNames | None = None) -> Self:
+        """Divide names into tokens, and count these unless earlier names did."""
         of = tokens_of(names)
         flat = [token for some in of for token in some]
         tokens, token, begin = list(dict.fromkeys(flat)), codes_of(flat), np.cumsum([0, *map(len, of)])
         kind = np.array([kind_of(one) for one in tokens], np.int8)
-        counts = counts or TokenCounts.of(tokens, token, begin, kind)
-        holders, n = counts.holders_of(tokens), counts.n_names[0]
+        earlier = earlier or EarlierNames.of(tokens, token, begin, kind)
+        holders, n = earlier.holders_of(tokens), earlier.n_names[0]
         rarity = np.log((n + 1) / (holders + 0.5)).clip(0.05) / np.log(n + 2)
         letter = np.unique(np.array([ord(one) for one in "".join(tokens)], np.int32), return_inverse=True)[1]
         letter_begin = np.cumsum([0, *map(len, tokens)])
@@ -98,15 +100,15 @@ class NameTable(NamedTuple):
         comma = np.zeros(len(names), np.int64)
         comma[with_comma] = [*map(len, tokens_of([names[row].rpartition(",")[0] for row in with_comma]))]
         weight = rarity * np.array(WEIGHT)[kind]
-        return cls(counts, token, begin, kind, weight, holders, letter, letter_begin, comma)
+        return cls(earlier, token, begin, kind, weight, holders, letter, letter_begin, comma)
 
     def features(self, first: Ids, second: Ids, lists: Neighbors) -> Floats:
         """Return the features of pairs of names; (pairs, features).
 
         ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine.
         """
-        assert self.counts is not None
-        out, tokens = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32), self._replace(counts=None)
+        assert self.earlier is not None
+        out, tokens = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32), self._replace(earlier=None)
         starts = range(0, len(first), _BLOCK)
 
         def fill(at: int) -> None:
@@ -115,7 +117,7 @@ class NameTable(NamedTuple):
 
         in_parallel(fill, starts)
         out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
-        out[:, OF_LIST:] = self.counts.of_list
+        out[:, OF_LIST:] = self.earlier.of_list
         return out
 
 

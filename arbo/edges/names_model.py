@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
-from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, NameTable, TokenCounts, differ
+from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees
 from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
 from arbo.retrieval.groups import fill
@@ -52,8 +52,8 @@ class NamesModel:
         return cls(Trees.from_dict(content["trees"], len(NAME_FEATURES), file=FILE), content["threshold"])
 
     def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return the model with the counts and scores of the arrays that a run keeps; ``settings`` are those of it."""
-        return replace(self, earlier=EarlierNames.from_arrays(arrays))
+        """Return the model with the arrays that a run keeps; ``settings`` are those of its model."""
+        return replace(self, earlier=EarlierNames(*(arrays[f"{_KEPT}{name}"] for name in EarlierNames._fields)))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -68,9 +68,9 @@ class NamesModel:
         """
         assert kb is None
         names = ComparedNames.of(retrieval, self.earlier)
-        scored = names.scored(*names.pairs(), self._weights)
-        shares = partial(self._shares, names)
-        return names.weighed(retrieval, k, scored, scored.scores, self.settings, self.threshold, shares)
+        pairs = np.column_stack(names.pairs())
+        weight, shares = names.scores(pairs, self._weights), partial(self._shares, names)
+        return names.weighed(retrieval, k, PairScores(pairs, weight), weight, self.settings, self.threshold, shares)
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> tuple[LogOdds, Bools]:
         """Return the log-odds of pairs of compared names, and whether they `differ`; (pairs,) both."""
@@ -96,25 +96,6 @@ class NamesModel:
             len(first),
             lambda part: self.trees.shares(names.table.features(first[part], second[part], names.lists))[:, :OF_LIST],
         )
-
-
-class EarlierNames(NamedTuple):
-    """What a run of a list knows when it grows."""
-
-    counts: TokenCounts
-    scored: PairScores
-    """Pairs of its mentions, and their scores by a model."""
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what the arrays of `arrays` say."""
-        names = *TokenCounts._fields, *PairScores._fields
-        *counts, pairs, scores = (arrays[f"{_KEPT}{name}"] for name in names)
-        return cls(TokenCounts(*counts), PairScores(pairs, scores))
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays that a run keeps."""
-        return {f"{_KEPT}{name}": array for part in self for name, array in part._asdict().items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +127,7 @@ class ComparedNames:
     @cached_property
     def table(self) -> NameTable:
         """The tokens of the names, which are counted unless an earlier run did."""
-        return NameTable.of([*self.names], self.earlier and self.earlier.counts)
+        return NameTable.of([*self.names], self.earlier)
 
     def taken(self, names: Ids) -> ComparedNames:
         """Return some of the names, with what their lists have of them."""
@@ -161,19 +142,16 @@ class ComparedNames:
         source = self.lists.ids[target, at]
         return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
 
-    def scored(
-        self, first: Ids, second: Ids, score: Callable[[ComparedNames, Ids, Ids], npt.NDArray[Any]]
-    ) -> PairScores:
-        """Score pairs of names; those of an earlier run, whose names have the neighbours of then, have its scores."""
-        pairs = np.column_stack([first, second])
-        if self.earlier is None or self.as_before is None or not len(self.earlier.scored.scores):
-            return PairScores(pairs, score(self, first, second))
+    def scores(self, pairs: Ids, score: Callable[[ComparedNames, Ids, Ids], Any]) -> Any:
+        """Score pairs of names, (pairs, 2); those whose names have the neighbours of an earlier run have its scores."""
+        if self.earlier is None or self.as_before is None or not len(self.earlier.scores):
+            return score(self, *pairs.T)
         before = self.as_before[pairs]
-        scores, is_new = looked_up(self.earlier.scored, *before.T)
+        scores, is_new = looked_up(PairScores(self.earlier.pairs, self.earlier.scores), *before.T)
         is_new |= (before < 0).any(axis=1)
         some, ends = np.unique(pairs[is_new], return_inverse=True)
         scores[is_new] = score(self.taken(some), *ends.reshape(-1, 2).T)
-        return PairScores(pairs, scores)
+        return scores
 
     def weighed(
         self,
@@ -200,10 +178,11 @@ class ComparedNames:
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
         settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
         why = partial(self._reasons, reasons)
-        counts: Any = self.earlier.counts if self.earlier else self.table.counts
-        known = EarlierNames(counts, scored._replace(pairs=self.rows[scored.pairs].astype(np.int32)))
+        first_names: Any = self.earlier or self.table.earlier
+        known = first_names._replace(pairs=self.rows[scored.pairs].astype(np.int32), scores=scored.scores)
+        kept = {f"{_KEPT}{name}": array for name, array in known._asdict().items()}
         weighed = replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=why)
-        return replace(weighed, kept=known.arrays())
+        return replace(weighed, kept=kept)
 
     def _reasons(self, of_pairs: Callable[[Ids, Ids], Reasons], node: Ids, mention: Ids) -> Reasons:
         """Return the reasons for edges from nodes of the graph to mentions; none for one without a compared name."""

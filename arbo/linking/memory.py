@@ -2,14 +2,14 @@
 
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base; ``vectors`` and
-``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; and
-``kb.*``, hashes of the entities of the knowledge base; of a list, ``names.*``, the counts of tokens and the scores of
-pairs, see `arbo.edges.names_model.EarlierNames`. Further arrays are those of `arbo.corrections.edits`,
-`arbo.retrieval.reranking` and `arbo.results.graphs`. A run that cannot grow keeps its graph.
+``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; ``kb.*``,
+hashes of the entities of the knowledge base; and, of a list, ``names.*``, the fields of `EarlierNames`. Further arrays
+are those of `arbo.corrections.edits`, `arbo.retrieval.reranking` and `arbo.results.graphs`. A run that cannot grow
+keeps its graph.
 
-The n-grams and tokens of a run keep the weights of its first names, so that growing it equals its refit. A run
-whose knowledge base was exchanged for another release therefore differs from a new one in the weights of n-grams; the
-drift says when a new one is advisable.
+The n-grams and tokens of a run keep the weights of its first names, so that growing it equals its refit. A run whose
+knowledge base was exchanged for another release therefore differs from a new one in the weights of n-grams; the drift
+says when a new one is advisable.
 """
 
 from collections import Counter
