@@ -25,6 +25,7 @@ from arbo.training.config import PresetName, RerankingPresetName
 if TYPE_CHECKING:
     from arbo.data.gold import Gold
     from arbo.linking.tuning import Tuning
+    from arbo.spans.finding import Finder
 
 _OF_STEPS = ("step", "epoch", "loss", "gradient", "learning_rate")
 """Figures of each step; the others are scores on the development documents."""
@@ -213,6 +214,7 @@ def finder(
     kb: options.Kb,
     out: options.ModelOut,
     how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS), DOCS | KB)],
+    dev: options.Dev = None,
     encoder: Annotated[str | None, options.model("--encoder", metavar="MODEL", help=_ATTENDS)] = None,
 ) -> None:
     """Train a model that finds mentions in unmarked texts, for `arbo find --finder` and `arbo link --find-mentions`.
@@ -223,18 +225,20 @@ def finder(
     should not have the names of DOCS. It takes about a minute and no weights.
 
     With --encoder, label attention (OSLAT) learns from the entities of each sentence of DOCS, but not from their
-    positions.
+    positions. With --dev, the mentions that the model finds there are scored.
     """
+    next_ = f"next: arbo link DOCS --find-mentions {out} ..."
     if encoder is None:
         if any(map(how.changes, (OSLAT, LABEL_ATTENTION))):
             raise UsageError("settings of the training need --encoder, since a tagger has none; leave them out")
         check_output(out, "tagger", ("",), *docs, kb)
         reading, expand = how.of(READING, ReadingConfig()), expands_abbreviations(how)
         documents, base = reading.documents(docs), reading.knowledge_base(kb)
+        held_out = None if dev is None else reading.dev_documents(dev)
         tagger = arbo.train_tagger(documents, base, expand_abbreviations=expand, announce=bars)
         tagger.save(out)
         value = {"model": str(out), "names": len(tagger.names), "features": len(tagger.used)}
-        console.answer(value, f"written to {out}\nnext: arbo link DOCS --find-mentions {out} ...")
+        console.answer(value, f"written to {out}\n{_scores_of(tagger, held_out, base)}{next_}")
         return
     training, start = Training(out=out, encoder=encoder), arbo.DualEncoder.from_pretrained(encoder)
     if not start.shared:
@@ -243,9 +247,20 @@ def finder(
     pooled = arbo.LabelAttentionConfig(pooling="cls" if start.config.pooling == "cls" else "mean")
     reads, settings = how.of(LABEL_ATTENTION, pooled), how.of(OSLAT, config.OslatTraining())
     model = replace(arbo.LabelAttention.of(start.mention_tower, reads), learnt=start.learnt)
-    documents, base, more = training.data(docs, kb, None, how)
+    documents, base, more = training.data(docs, kb, dev, how)
     trained = arbo.train_oslat(model, documents, base, out=out, config=settings, options=more["options"])
-    training.report(trained.settings, settings, f"next: arbo link DOCS --find-mentions {out} ...")
+    training.report(trained.settings, settings, _scores_of(arbo.ModelFinder(trained), more["dev"], base) + next_)
+
+
+def _scores_of(found_by: Finder, held_out: arbo.Corpus | None, kb: arbo.KnowledgeBase) -> str:
+    """Score the mentions that a finder finds in development documents, if there are any."""
+    from arbo.spans.evaluation import found_scores
+
+    if held_out is None:
+        return ""
+    corpus = arbo.find_mentions(found_by, held_out, kb, announce=bars)
+    exact = found_scores(held_out, corpus, kb, [None] * corpus.n_mentions).mentions.exact
+    return f"mentions of --dev: precision {exact.precision:.3f}, recall {exact.recall:.3f}, F1 {exact.f1:.3f}\n"
 
 
 _CANDIDATES_OF = "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`."
