@@ -333,7 +333,7 @@ def test_what_was_decided_out_of_turn_is_not_asked(result: arbo.Result, tmp_path
 
 
 def test_mentions_that_name_nothing_are_asked_one_by_one() -> None:
-    found = arbo.Linker().discover(["she", "she", "Ada", "Ada"])
+    found = arbo.Linker(config={"treat_as": "text"}).discover(["she", "she", "Ada", "Ada"])
     assert Queue.of(found).twins.tolist() == [2, 1, 1]
 
 

@@ -17,7 +17,7 @@ _SURE = 0.01
 
 
 class DrawnPairs(NamedTuple):
-    """The pairs of a list with an edge, in the order in which they are asked; the arrays have a value for each."""
+    """The pairs of a list with an edge, in the order in which they are asked; each array has a value for each."""
 
     first: Ints
     second: Ints
@@ -36,8 +36,9 @@ class DrawnPairs(NamedTuple):
         if "model" not in run.manifest["encoder"].get("edges", {}):
             return None
         (first, second), probability = edges_of(run)
+        first, second, probability = (one[probability <= 1] for one in (first, second, probability))  # not equal names
         draw, cluster = np.random.default_rng(0).random(len(run.mention_table)), run.cluster_rows
-        doubt = _SURE + np.minimum(probability, 1 - probability).clip(0)
+        doubt = _SURE + np.minimum(probability, 1 - probability)
         priority = doubt / np.maximum((draw[first] + draw[second]) % 1, 1e-9)
         order = np.argsort(-priority, kind="stable")
         values = first, second, cluster[first] == cluster[second], probability, doubt, priority
