@@ -195,6 +195,18 @@ def test_what_a_decision_spreads_to_is_told_before(served: Served, result: arbo.
     assert client.get(f"/api/review/question?id={twins[0]}").json()["spread"]["mentions"] == len(twins)
 
 
+def test_a_pair_of_a_list_is_answered(served: Served, tmp_path: Path) -> None:
+    client = served(of=arbo.Linker().discover(["Kelp Ltd", "Kelp Limited", "Tern Optics", "Tern Optic"]))
+    asked = client.get("/api/review/next").json()["question"]
+    (other,) = (one["id"] for one in asked["choices"])
+    decision = {"answer": "candidate", "mention_id": asked["mention_id"], "value": other}
+    assert client.post("/api/review/answer", json=decision).json()["written"][0] == {
+        "same": [asked["mention_id"], other]
+    }
+    assert asked["nearest"] == other
+    assert client.post("/api/review/answer", json={**decision, "value": "9"}).status_code == 400
+
+
 def test_any_mention_can_be_corrected(served: Served, result: arbo.Result, tmp_path: Path) -> None:
     client = served()
     first = client.get("/api/review/next").json()["question"]["mention_id"]
