@@ -18,6 +18,7 @@ from arbo.formats import read_documents
 from arbo.spans import finding
 from arbo.spans.evaluation import found_scores, run_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, Proposal, find
+from arbo.text.names import normalize_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -207,6 +208,8 @@ def test_generic_names_are_left_out_unless_asked_for(run: Run, tmp_path: Path) -
         done = run("find", *linking(tmp_path), *words, "--json").ok()
         assert [mention["text"] for mention in done.json["found"]] == expected
         assert ("generic names are not looked for: disease" in done.told) == (not words)
+    for base in (kb, KB, arbo.load_sample()[1], KnowledgeBase([])):
+        assert DictionaryFinder().left_out(base) == sorted({*map(normalize_name, base.generic_names())})
 
 
 def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:

@@ -19,7 +19,7 @@ from arbo.data.gold import Gold
 from arbo.errors import DataError, listed
 from arbo.text.names import normalize_name, normalize_names, signs_of
 
-_SHARE, _LEAST = 0.08, 20
+SHARE, LEAST = 0.08, 20
 
 
 class Example(NamedTuple):
@@ -86,7 +86,7 @@ def generic_names(kb: KnowledgeBase, names: Spellings) -> Iterator[Example]:
             first, comma, _ = name.partition(", ")
             headed[(normalize_name(first) if comma else form).rpartition(" ")[2]].add(row)
     for form, written in names.items():
-        if len(headed.get(form, set()) - {row for _, row in written}) >= max(_LEAST, _SHARE * len(kb)):
+        if len(headed.get(form, set()) - {row for _, row in written}) >= max(LEAST, SHARE * len(kb)):
             yield example_of(kb, (row for _, row in written), *(name for name, _ in written))
 
 

@@ -18,7 +18,9 @@ import numpy as np
 from arbo.data import Corpus, KnowledgeBase, Marked, Mention, MentionInput
 from arbo.data.documents import marked_document
 from arbo.encoders.index import word_index
+from arbo.encoders.word_index import WordIndex
 from arbo.engine import Neighbors
+from arbo.kb.names import LEAST, SHARE, generic_names, spellings
 from arbo.progress import Announce, on_screen, quiet
 from arbo.retrieval.groups import EncodedKb, nearest_within, with_entities
 from arbo.spans.dictionary import Dictionary, Match
@@ -153,8 +155,9 @@ def _marked(proposal: Proposal, kb: KnowledgeBase) -> Marked:
 class _Names:
     """The dictionary of a knowledge base; a name is added when a text has its words."""
 
-    def __init__(self, kb: KnowledgeBase, generic: Iterable[str] = ()) -> None:
-        self.kb, self._index, self.generic = kb, word_index(kb), frozenset(map(normalize_name, generic))
+    def __init__(self, kb: KnowledgeBase, *, generic_names: bool) -> None:
+        self.kb, self._index = kb, word_index(kb)
+        self.generic = frozenset[str]() if generic_names else _generic_of(kb, self._index)
         self._dictionary = Dictionary(normalize_name).add(kb, self._index.always)
         self._has = np.zeros(len(kb), np.bool_)
         self._has[self._index.always] = True
@@ -165,6 +168,15 @@ class _Names:
         rows = rows[~self._has[rows]]
         self._has[rows] = True
         return self._dictionary.add(self.kb, rows)
+
+
+def _generic_of(kb: KnowledgeBase, index: WordIndex) -> frozenset[str]:
+    """Return the generic names, normalised; only names are read with a frequent word that is a name itself."""
+    size = np.diff(index.start)
+    alone = np.unique(index.items[index.start[:-1][size == 1]])
+    is_frequent = np.bincount(index.items) >= max(LEAST, SHARE * len(kb))
+    rows = np.unique(np.repeat(index.row, size)[np.isin(index.items, alone[is_frequent[alone]])])
+    return frozenset(normalize_name(one.values[0]) for one in generic_names(kb, spellings(kb.of_rows(rows))))
 
 
 def _forms(text: str) -> set[str]:
@@ -204,7 +216,7 @@ class DictionaryFinder:
 
     def _names_of(self, kb: KnowledgeBase) -> _Names:
         if not self._names or self._names[0].kb is not kb:
-            self._names[:] = [_Names(kb, () if self.generic_names else kb.generic_names())]  # for the next documents
+            self._names[:] = [_Names(kb, generic_names=self.generic_names)]  # for the next documents
         return self._names[0]
 
     def _matches(self, dictionary: Dictionary, kb: KnowledgeBase, text: str) -> Iterator[Match]:
