@@ -42,7 +42,7 @@ COLUMNS = 1 << 20
 _FACTOR, _SHIFT, _COLUMN_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(64 - 20)
 _N_PARTS = 13
 _NEAR = [0, 2, 8, 9, 11, 12]
-"""The places in `_parts` of what counts of the words beside a word."""
+"""Those of `_parts` that are features of the words on both sides too: word, shape, two suffixes and the counts."""
 _TOGETHER = 500  # number of documents in memory at once
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _KEYS = {"names": list, "learnt": str, "used": list, "weights": list, "pairs": list}
@@ -109,7 +109,11 @@ class Tokens(NamedTuple):
         return labels
 
     def columns(self, known: KnownNames, matched: Ids) -> Ids:
-        """Return the columns of the features of each token, (tokens, features); ``matched`` are labels of names."""
+        """Return the columns of the features of each token, (tokens, features); ``matched`` are labels of names.
+
+        A feature is a part of the token or of one beside it, a pair of words, or where names are; its column is a hash
+        of its value and of its place in the row.
+        """
         types = [_parts(word, *known.counts) for word in dict.fromkeys(self.words)]
         hashed = np.array([[crc32(part.encode("utf-8", "replace")) for part in parts] for parts in types], np.uint64)
         parts = hashed.reshape(-1, _N_PARTS)[codes_of(self.words)]
