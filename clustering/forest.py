@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, Weights
+from .arrays import Bools, Edges, Ids, Weights, concatenated
 from .graph import Graph
 from .kernels import in_parallel, kernel
 
@@ -70,34 +70,28 @@ def surviving_edges(graph: Graph, bound: Weights, limit: float, *, directed: boo
     of their target or, if not ``directed``, of at least one end; if not ``directed``, their source is the smaller end.
     Mentions are numbered from 0.
     """
-    given, begins = graph.edges, range(0, graph.n_edges, _CHUNK)
+    given = graph.edges
+    # The memory is taken only where edges are written.
+    kept = Edges(np.empty_like(given.source), np.empty_like(given.target), np.empty_like(given.weight))
 
-    def empty(n: int) -> Edges:
-        return Edges(np.empty(n, given.source.dtype), np.empty(n, given.target.dtype), np.empty(n, given.weight.dtype))
+    def select(begin: int) -> Edges:
+        chunk = slice(begin, begin + _CHUNK)
+        n_kept = _select(given.take(chunk), graph.n_entities, bound, limit, directed, kept.take(chunk))
+        return kept.take(slice(begin, begin + n_kept))
 
-    def select(chunk: int, kept: Edges) -> int:
-        some = given.take(slice(begins[chunk], begins[chunk] + _CHUNK))
-        return _select(some, graph.n_entities, bound, limit, directed, kept)
-
-    counts = in_parallel(lambda chunk: select(chunk, empty(0)), range(len(begins)))
-    kept, ends = empty(sum(counts)), np.cumsum(counts)
-    in_parallel(
-        lambda chunk: select(chunk, kept.take(slice(ends[chunk] - counts[chunk], ends[chunk]))), range(len(ends))
-    )
-    return kept
+    return concatenated(in_parallel(select, range(0, max(graph.n_edges, 1), _CHUNK)))
 
 
 @kernel
 def _select(given: Edges, n_entities: int, bound: Weights, limit: float, directed: bool, kept: Edges) -> int:
-    """Write the edges that can matter, as many as there is room for, and return their number."""
+    """Write the edges that can matter, and return their number."""
     n_kept = 0
     for i in range(len(given.source)):
         u, v, w = given.source[i] - n_entities, given.target[i] - n_entities, given.weight[i]
         if u >= 0 and v >= 0 and u != v and w <= limit and (w < bound[v] or (not directed and w < bound[u])):
-            if n_kept < len(kept.source):
-                kept.source[n_kept] = u if directed else min(u, v)
-                kept.target[n_kept] = v if directed else max(u, v)
-                kept.weight[n_kept] = w
+            kept.source[n_kept] = u if directed else min(u, v)
+            kept.target[n_kept] = v if directed else max(u, v)
+            kept.weight[n_kept] = w
             n_kept += 1
     return n_kept
 
