@@ -31,9 +31,12 @@ _NONE = _FROM_ENTITY = -1
 
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     """Return the forest, rooted at entities, whose weights in descending order are lexicographically smallest."""
-    start: Ids = np.zeros(len(entity_edges.entity) + 1, id_dtype(len(edges.source)))
-    lists = _Lists(start, np.empty_like(edges.source), np.empty_like(edges.weight))
-    _list_by_target(edges, lists)
+    from scipy.sparse import csr_array
+
+    place = edges.target, np.arange(len(edges.target), dtype=id_dtype(len(edges.target)))
+    into = csr_array((edges.weight, place), shape=(len(entity_edges.entity), len(edges.target)))
+    lists = _Lists(into.indptr, edges.source[into.indices], into.data)
+    _sort_lists(lists)
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
     _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)
     return forest
@@ -48,22 +51,10 @@ class _Lists(NamedTuple):
 
 
 @kernel
-def _list_by_target(edges: Edges, lists: _Lists) -> None:
-    start = lists.start
-    for v in edges.target:
-        start[v + 1] += 1
-    for v in range(len(start) - 1):
-        start[v + 1] += start[v]
-    for i in range(len(edges.target)):
-        # Fill each list from its end, so that afterwards `start[v + 1]` is the beginning of the list of `v`.
-        v = edges.target[i] + 1
-        start[v] -= 1
-        lists.source[start[v]], lists.weight[start[v]] = edges.source[i], edges.weight[i]
-    for v in range(len(start) - 1):
-        start[v] = start[v + 1]
-    start[-1] = len(edges.target)
-    for v in range(len(start) - 1):  # the targets of a list are equal, so that the sources can stand for them
-        sort_run(lists.weight, lists.source, lists.source, start[v], start[v + 1])
+def _sort_lists(lists: _Lists) -> None:
+    """Sort each list by weight and source; its targets are equal, so that the sources can stand for them."""
+    for v in range(len(lists.start) - 1):
+        sort_run(lists.weight, lists.source, lists.source, lists.start[v], lists.start[v + 1])
 
 
 class _Current(NamedTuple):
