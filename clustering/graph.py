@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from .arrays import Edges, Ids, Threshold, Weights, id_dtype
 
-_ROWS = 1 << 16  # lists that become edges at once
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Graph:
@@ -102,20 +100,12 @@ class Graph:
         _check_lists("mentions", *mentions, n)
         _check_lists("entities", *entities, n_entities)
         ids = id_dtype(2 * (n_entities + n))
-        n_edges, end = sum(int((lists[0] >= 0).sum()) for lists in (entities, mentions)), 0
-        source, target = np.empty(n_edges, ids), np.empty(n_edges, ids)
-        weight = np.empty(n_edges, np.result_type(entities[1], mentions[1]))
-        for first in range(0, n, _ROWS):
-            rows = slice(first, first + _ROWS)
-            near = mentions[0][rows].astype(ids)
-            sources = np.concatenate(
-                [entities[0][rows].astype(ids), np.where(near >= 0, near + n_entities, -1)], axis=1
-            )
-            row, place = np.nonzero(sources >= 0)
-            begin, end = end, end + len(row)
-            source[begin:end], target[begin:end] = sources[row, place], row + (first + n_entities)
-            weight[begin:end] = np.concatenate([entities[1][rows], mentions[1][rows]], axis=1)[row, place]
-        return Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_entities + n)
+        sources = np.concatenate([entities[0], mentions[0]], axis=1).astype(ids, copy=False)
+        is_edge = sources >= 0
+        sources[:, entities[0].shape[1] :] += n_entities
+        target = np.repeat(np.arange(n_entities, n_entities + n, dtype=ids), is_edge.sum(axis=1))
+        weight = np.concatenate([entities[1], mentions[1]], axis=1)[is_edge]
+        return Graph.from_edges(sources[is_edge], target, weight, n_entities=n_entities, n_nodes=n_entities + n)
 
 
 def _check_lists(name: str, ids: Ids, weights: Weights, n: int) -> None:
