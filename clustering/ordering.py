@@ -22,8 +22,10 @@ def by_weight(edges: Edges) -> Edges:
         raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^31 - 1, so use fewer neighbours")
     if len(edges.weight) < _FEW:  # loading the kernels would take longer
         return edges.take(np.lexsort((edges.target, edges.source, edges.weight)))
-    keys = np.empty(len(edges.weight), np.int64)
-    _keys(edges, keys)
+    with np.errstate(over="ignore"):
+        bits = (edges.weight.astype(np.float32) + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
+    keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64) << 32
+    keys |= np.arange(len(keys))
     keys.sort()
     ordered = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
     in_parallel(partial(_move, edges, keys, ordered), range(0, len(keys), _CHUNK))
@@ -41,18 +43,6 @@ def pivot(weight: Weights, n_light: int) -> float:
         return np.inf
     sample = np.sort(weight[:: len(weight) >> 12 | 1])
     return float(sample[len(sample) * n_light // len(weight)])
-
-
-@kernel
-def _keys(edges: Edges, keys: Ids) -> None:
-    bits = np.empty(1, np.float32)
-    as_int = bits.view(np.int32)
-    for i in range(len(keys)):
-        bits[0] = edges.weight[i] + 0.0  # -0.0 becomes 0.0
-        high = np.int64(as_int[0])
-        if high < 0:
-            high ^= 0x7FFFFFFF
-        keys[i] = (high << 32) | i
 
 
 @kernel
