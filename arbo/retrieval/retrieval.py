@@ -214,8 +214,7 @@ class EarlierSearch:
         old, number = np.flatnonzero(self.row >= 0), np.full(len(self.mentions.ids) + 1, -1)
         number[self.row[old]] = old
         ids, dissimilarity = self.mentions.of_width(lists.ids.shape[1]).of(self.row[old])
-        now = lists.of(old)
-        is_same = (number[ids] == now.ids).all(axis=1) & (dissimilarity == now.dissimilarity).all(axis=1)
+        is_same = ((number[ids] == lists.ids[old]) & (dissimilarity == lists.dissimilarity[old])).all(axis=1)
         row = np.full(len(self.row), -1)
         row[old[is_same]] = self.row[old[is_same]]
         return row
@@ -294,9 +293,8 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
     if settings.per_document:
         groups_of = list(zip(groups_of, inputs.column("document_id"), strict=True))
     vectors: Any = encode() if earlier is None else None
-    search: Callable[..., Neighbors] = partial(nearest_within, queries=vectors, search_all=search_all)
-    if earlier is not None:
-        search = earlier.nearest_within
+    anew = partial(nearest_within, queries=vectors, search_all=search_all)
+    search: Callable[..., Neighbors] = anew if earlier is None else earlier.nearest_within
     candidates = neighbors = Neighbors.empty(len(inputs), 0)
     if entities is not None and inputs:
         how: Any = {"metric": encoder.metric, "progress": announce("nearest entities")}
