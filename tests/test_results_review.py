@@ -67,6 +67,16 @@ def test_a_decision_is_doubted_by_its_confidence(sample: Sample, result: arbo.Re
             assert doubt == pytest.approx((1 - (0.5 if link.confidence is None else link.confidence)) * factor)
 
 
+def test_the_errors_that_are_left_follow_from_confidence(result: arbo.Result, tmp_path: Path) -> None:
+    ongoing, names = Review(result, tmp_path / "c.jsonl", ()), names_of(result)
+    confidence = np.array([link.confidence for link in result.links], float)
+    assert ongoing.errors_left == (pytest.approx((1 - confidence).sum()), len(names))
+    question = ongoing.present
+    ongoing.answer(question.link, ongoing.corrections(question.link, "accept"))
+    left = names != names[result.row_of[question.link.mention.id]]
+    assert ongoing.errors_left == (pytest.approx((1 - confidence[left]).sum()), left.sum())
+
+
 def test_a_large_cluster_is_doubted_more_than_a_small_one(sample: Sample) -> None:
     found = linker(None).discover(sample[0])
     sizes = [len(found.cluster_of(link).mentions) for link in found.links]

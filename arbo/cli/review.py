@@ -87,6 +87,9 @@ def review(
         console.show(f"\nanswers written to {file}: {len(ongoing.written):,}; the same command goes on from there")
         for rate, (low, high) in ongoing.rates.items():
             console.show(f"by all answers, the {rate} of the compared pairs is {low:.0%} to {high:.0%} (95 % interval)")
+        wrong, left = ongoing.errors_left
+        if left:
+            console.show(f"of the {left:,} decisions left, about {wrong:,.0f} are wrong by their confidence")
         console.show(f"next: arbo add {run} --corrections {file} --out NEW")
 
 

@@ -232,6 +232,19 @@ class Review:
         rows = (frozenset(self.run.row_of.get(id_, -1) for id_ in line.mentions) for line in lines)
         return self.pairs.rates(dict(zip(rows, (line.kind == "same" for line in lines), strict=True)))
 
+    @property
+    def errors_left(self) -> tuple[float, int]:
+        """How many decisions about undecided names are expected to be wrong by their confidence, and of how many.
+
+        (0, 0) for a list, or a run without confidence.
+        """
+        links, rows = self.run.link_table, self.queue.rows
+        if "confidence" not in links.column_names:
+            return 0.0, 0
+        decided = [line.decides for line in self.written if line.decides >= 0]
+        left = np.isin(self.names, self.names[np.delete(rows, decided)])
+        return float((1 - pc.fill_null(links["confidence"], _UNKNOWN).to_numpy()[left]).sum()), int(left.sum())
+
     @cached_property
     def names(self) -> Ints:
         """(mentions,) what `names_of` returns."""
