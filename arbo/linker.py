@@ -6,9 +6,10 @@ partition the graph, describe the result. A run grows by the same steps, but beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import starmap
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,10 +26,10 @@ from arbo.data.tables import is_list_of_names
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Method, Partition, partition
+from arbo.engine import Bools, Ids, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.confidence import AnyConfidence, DefaultConfidence
-from arbo.linking.config import LinkerConfig, Objective, estimated_gap, objective_of, threshold_for
+from arbo.linking.config import LinkerConfig, Objective, estimated_gaps, objective_of, threshold_for
 from arbo.linking.description import describe
 from arbo.linking.memory import Memory, check_release, extended, kept_arrays, without
 from arbo.progress import Announce, on_screen, timed
@@ -350,9 +351,7 @@ class Linker:
             nearest = retrieve(mentions, settings, self.announce, self._search_all)
             model = self._reranker
             scores = None if model is None else ScoreMemory(model, config.skip_margin, self.announce, mentions.known)
-            gap = self._gap(nearest, memory)
-            if gap is not None:
-                nearest = replace(nearest, threshold=(threshold_for(gap), nearest.threshold[1]))
+            nearest, gaps = self._with_thresholds(nearest, memory)
             weighed = self._weighed(nearest, config.k, scores)
         with timed("partition", seconds):
             decided = decisions = None
@@ -370,16 +369,20 @@ class Linker:
                 before = clustered(weighed.graph(config.k)).entity
                 decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
                 decisions = decided.decisions
-            is_weighed = weighed is not nearest or decisions is not None
+            is_weighed = weighed is not nearest or weighed.limit is not None or decisions is not None
             others = {**edited.arrays, **weighed.kept, **(graph_arrays(graph, decisions) if is_weighed else {})}
             del graph  # the description needs its memory
         with timed("describe", seconds):
-            confidence = self._confidence(gap, clusters, memory)
+            confidence = self._confidence(weighed, gaps, clusters.entity < 0, memory)
             result = describe(self.kb, weighed, clusters, config, decided, confidence)
         arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
-        sure = {"confidence": confidence._asdict()} if isinstance(confidence, DefaultConfidence) else {}
-        manifest = {**result.manifest, "gap": gap, **sure, "warnings": warnings, "seconds": seconds}
+        limits = dict(zip(gaps, map(threshold_for, gaps.values()), strict=True))
+        state: dict[str, Any] = {"gap": gaps.get(""), "gaps": gaps, "limits": limits}
+        if config.confidence is None:
+            kept: Iterable[Any] = confidence.values()
+            state["confidence"] = dict(zip(confidence, map(DefaultConfidence._asdict, kept), strict=True))
+        manifest = {**result.manifest, **state, "warnings": warnings, "seconds": seconds}
         return replace(result, manifest=manifest, arrays=partial(dict, arrays))
 
     def _grown(
@@ -430,27 +433,39 @@ class Linker:
         first = first_alike(inputs, groups, apart, config.evidence) if is_list and k else None
         return SearchSettings(self.kb, entities, groups, compared, config.candidates, within, alone, first)
 
-    @property
-    def _is_by_letters(self) -> bool:
-        """Whether n-grams alone weigh the edges from entities."""
-        return bool(self.kb) and isinstance(self.encoder, NgramEncoder) and self.reranker is None and self.edges is None
-
-    def _gap(self, nearest: Retrieval, memory: Memory | None) -> float | None:
-        """Return the share of mentions whose entity is missing, which a run keeps; None if nothing asks for it."""
+    def _with_thresholds(self, nearest: Retrieval, memory: Memory | None) -> tuple[Retrieval, dict[str, float]]:
+        """Return neighbours with the thresholds that follow the gaps of `estimated_gaps`, and these, if they count."""
+        gaps, config = dict[str, float](), self.config
+        is_by_letters = isinstance(self.encoder, NgramEncoder) and self._reranker is None and self.edges is None
         if memory is not None and (self.kb is None or memory.has_same(self.kb)):
-            return memory.run.manifest.get("gap")
-        is_default = self.config.entity_threshold == "default" and not self.config.per_document
-        if self.kb is None or not (self._is_by_letters and is_default):
-            return None
-        return 0.0 if self.config.kb_complete else estimated_gap(nearest.entities, nearest.inputs.names, self.kb)
+            gaps = memory.run.manifest["gaps"]
+        elif self.kb and is_by_letters and config.entity_threshold == "default" and not config.per_document:
+            inputs, gaps = nearest.inputs, {"": 0.0}
+            if not config.kb_complete:
+                gaps = estimated_gaps(nearest.entities, inputs.names, inputs.column("type"), self.kb)
+        if not gaps:
+            return nearest, gaps
+        largest, limit = max(map(threshold_for, gaps.values())), np.empty(len(nearest.inputs))
+        for type_, gap in gaps.items():  # those of a type after those of all
+            limit[nearest.has_type(type_)] = threshold_for(gap)
+        own = limit if len(gaps) > 1 else None
+        return replace(nearest, threshold=(largest, nearest.threshold[1]), limit=own), gaps
 
-    def _confidence(self, gap: float | None, clusters: Partition, memory: Memory | None) -> AnyConfidence | None:
-        """Return the tuned confidence or, for n-grams, that of the gap, which a run keeps; otherwise None."""
-        if self.config.confidence is not None or self.kb is None or not self._is_by_letters:
-            return self.config.confidence
+    def _confidence(
+        self, weighed: Retrieval, gaps: Mapping[str, float], is_nil: Bools, memory: Memory | None
+    ) -> dict[str, AnyConfidence]:
+        """Return the tuned confidence or, for n-grams, that of each gap, which a run keeps; nothing without either."""
+        if self.config.confidence is not None:
+            return {"": self.config.confidence}
+        if not (self.kb and isinstance(self.encoder, NgramEncoder) and weighed.settings == self.encoder.settings):
+            return {}
         if memory is not None and memory.has_same(self.kb):
-            return DefaultConfidence(**memory.run.manifest["confidence"])
-        return DefaultConfidence.for_gap(gap, clusters.entity < 0)
+            kept = memory.run.manifest["confidence"]
+            return dict(zip(kept, starmap(DefaultConfidence, map(dict.values, kept.values())), strict=True))
+        by_type: dict[str, AnyConfidence] = {}
+        for type_ in gaps or ("",):
+            by_type[type_] = DefaultConfidence.for_gap(gaps.get(type_), is_nil[weighed.has_type(type_)])
+        return by_type
 
     def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

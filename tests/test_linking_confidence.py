@@ -88,7 +88,7 @@ def test_by_default_the_confidence_follows_the_gap(sample: Sample) -> None:
         arbo.Linker(base).link(some) for base, some in ((kb, documents), (half, documents), (half, documents[:9]))
     )
     for run in (sure, unsure, alone):
-        confidence = DefaultConfidence(**run.manifest["confidence"])
+        confidence = DefaultConfidence(**run.manifest["confidence"][""])
         for link in run.links:
             if link.entity is None:
                 assert link.confidence == pytest.approx(confidence.nil)
@@ -98,7 +98,7 @@ def test_by_default_the_confidence_follows_the_gap(sample: Sample) -> None:
                 assert link.confidence == pytest.approx(odds / (1 + odds), abs=1e-4)
     assert alone.manifest["gap"] is None
     assert alone.manifest["confidence"] == arbo.Linker(half).link(documents[9:12]).manifest["confidence"]
-    assert sure.manifest["confidence"]["log_odds"] > unsure.manifest["confidence"]["log_odds"]
+    assert sure.manifest["confidence"][""]["log_odds"] > unsure.manifest["confidence"][""]["log_odds"]
 
 
 @pytest.mark.parametrize(

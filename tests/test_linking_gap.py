@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.engine import Neighbors
 from arbo.explore.payload import Payload
-from arbo.linking.config import _share_of_twins, estimated_gap
+from arbo.linking.config import _share_of_twins, estimated_gaps
 
 NAMES = [f"{first}{second}" for first in ("ba", "ke", "mo", "tu", "zi") for second in ("dran", "fel", "gor", "lun")]
 WORDS = [f"{one} {other}" for one in NAMES for other in NAMES if one != other]
@@ -37,8 +37,9 @@ def test_twins_are_aliases_with_the_words_of_another_name() -> None:
 def test_the_estimate_falls_with_the_share_of_clear_mentions(clear: float, gap: float) -> None:
     lists = Neighbors(np.zeros((1000, 2), np.int32), np.tile(np.float32([0.2, 0.4]), (1000, 1)))
     lists.dissimilarity[: int(1000 * clear), 0] = 0.1
-    assert estimated_gap(lists, WORDS, base_of(["flu"])) == pytest.approx(gap, abs=0.01)
-    assert estimated_gap(lists.first(1), WORDS, base_of(["flu"])) is None
+    kb, types = base_of(["flu"]), [None] * 1000
+    assert estimated_gaps(lists, WORDS * 3, types, kb) == {"": pytest.approx(gap, abs=0.01)}
+    assert estimated_gaps(lists.first(1), WORDS * 3, types, kb) == {}
 
 
 def test_homonyms_are_no_gap_and_a_second_entity_is_needed() -> None:
@@ -78,7 +79,29 @@ def test_few_mentions_few_names_and_settings_leave_the_constant() -> None:
         manifest = arbo.Linker(kb, config=config).link(documents).manifest
         assert manifest["threshold"]["entity"] == expected
         assert manifest["gap"] == (0 if config.get("kb_complete") else None)
-    assert estimated_gap(arbo.Linker(base_of(["one"])).retrieve(arbo.Corpus.of(WORDS), k=0).entities, WORDS, kb) is None
+
+
+def test_types_have_gaps_and_thresholds_of_their_own() -> None:
+    named = [(type_, word[::step]) for word in WORDS for type_, step in (("A", 1), ("B", -1))]  # B is unlike all names
+    rows = [
+        {"id": f"d{i}", "text": word, "mentions": [{"id": f"m{i}", "spans": [[0, len(word)]], "type": type_}]}
+        for i, (type_, word) in enumerate(named)
+    ]
+    linker = arbo.Linker(base_of(WORDS))
+    result = linker.link(rows)
+    gaps, limits = result.manifest["gaps"], result.manifest["limits"]
+    assert [*gaps] == ["", "A", "B"]
+    assert gaps["A"] < gaps[""] < gaps["B"]
+    assert limits["B"] < limits["A"] == result.manifest["threshold"]["entity"]
+    direct = [link for link in result.links if link.parent is not None and not link.parent_is_mention]
+    assert all(link.step <= limits[link.mention.type] + 1e-6 for link in direct)
+    assert linker.link(rows[::2]).manifest["gaps"] == {"": gaps["A"]}
+    more = [{"id": "more", "text": "flu", "mentions": [{"spans": [[0, 3]], "type": "B"}]}]
+    grown = linker.add(result, more)
+    assert all(grown.manifest[name] == result.manifest[name] for name in ("gaps", "limits", "confidence"))
+    assert linker.refit(grown).link_table == grown.link_table
+    (line,) = result.choices
+    assert f"of type B, {gaps['B']:.0%} and {limits['B']:.2f}" in line
 
 
 @settings(max_examples=8, deadline=None)

@@ -59,7 +59,7 @@ def test_besides_the_tables_little_is_in_memory(monkeypatch: pytest.MonkeyPatch)
     pa.set_memory_pool(pool)
     tracemalloc.start()  # of the arrays of numpy
     try:
-        result = describe(kb, found, clusters, made.config, confidence=made.config.confidence)
+        result = describe(kb, found, clusters, made.config)
         assert result.link_table.nbytes > 2e6
         now, most = tracemalloc.get_traced_memory()
     finally:

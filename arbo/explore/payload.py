@@ -72,6 +72,7 @@ class Payload:
             "k": manifest["config"]["k"],
             "choices": run.choices,
             "evidence": run.evidence,
+            "limits": manifest.get("limits", {}),
             "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
             "offset": manifest["offset"],
             "doubtful": _n_doubtful(run),

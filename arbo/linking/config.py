@@ -1,15 +1,17 @@
 """The settings of a linker, and the default threshold of entities, which follows the gap of a knowledge base.
 
-The gap is the share of mentions whose entity the knowledge base lacks, estimated from the scores of a run. A mention
-whose entity is there is mostly far nearer to it than to the next entity; one whose entity is missing hardly ever is.
-How often the first is so depends on how many spellings the knowledge base knows: the names whose words another name of
-their entity has, in another order or form, say it. The constants were chosen on the development parts of seven corpora,
-and of the same with 30 % of the entities removed; see `benchmarks/default.py`.
+The gap is the share of mentions whose entity the knowledge base lacks, estimated from the scores of a run, for all
+mentions and for each type. A mention whose entity is there is mostly far nearer to it than to the next entity; one
+whose entity is missing hardly ever is. How often the first is so depends on how many spellings the knowledge base
+knows: the names whose words another name of their entity has, in another order or form, say it. The constants were
+chosen on the development parts of seven corpora, and of the same with 30 % of the entities removed; see
+`benchmarks/default.py`.
 """
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from os import fspath
 from typing import Any, Literal, Self, get_args
 
@@ -66,7 +68,8 @@ class LinkerConfig(Settings):
     """Number of nearest mentions to connect to each mention; with 0, each mention is linked alone."""
     entity_threshold: Limit = "default"
     """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL. The default of n-grams
-    follows the share of mentions, of 200 or more, whose entity the knowledge base lacks, see `estimated_gap`."""
+    follows the share of mentions whose entity the knowledge base lacks, of each type with 200 or more, see
+    `estimated_gaps`."""
     mention_threshold: Limit = "default"
     """Largest dissimilarity of an edge between mentions."""
     nil_linkage: NilLinkage = "single"
@@ -201,20 +204,29 @@ def objective_of(objective: Objective | None, method: Method | None = None, *, d
     return objective or possible[0]
 
 
-def estimated_gap(entities: Neighbors, names: Sequence[str], kb: KnowledgeBase) -> float | None:
-    """Return the share of mentions whose entity is missing; None for fewer than 200 mentions, or 100 different names.
+def estimated_gaps(
+    entities: Neighbors, names: Sequence[str], types: Sequence[str | None], kb: KnowledgeBase
+) -> dict[str, float]:
+    """Return the share of mentions whose entity is missing, of all mentions (at "") and of each type.
 
-    ``entities`` are the nearest entities of each mention, by n-grams, and ``names`` what is compared.
+    There is no value for fewer than 200 mentions or 100 different names. ``entities`` are the nearest entities of each
+    mention, by n-grams, ``names`` what is compared, and ``types`` those of the mentions; a type that all have is none.
     """
-    if entities.ids.shape[1] < 2 or len(set(names)) < _LEAST_NAMES:
-        return None
+    gaps, twins = dict[str, float](), 0.0
+    if entities.ids.shape[1] < 2:
+        return gaps
     nearest, second = entities.dissimilarity[:, :2].T.astype(np.float64)
-    known = np.isfinite(second)
-    if known.sum() < _LEAST_MENTIONS:
-        return None
-    is_clear = (nearest < _CLEAR * second)[known] | (second < _EQUAL)[known]
-    expected = _CLEAR_IF_THERE[0] + _CLEAR_IF_THERE[1] * _share_of_twins(kb)
-    return float(np.clip((expected - is_clear.mean()) / (expected - _CLEAR_IF_MISSING), 0, 1))
+    known, kind = np.isfinite(second), np.array(types, object)
+    is_clear = (nearest < _CLEAR * second) | (second < _EQUAL)
+    for type_ in ("", *sorted({*filter(None, types)})):
+        rows = known & (kind == type_) if type_ else known
+        is_enough = rows.sum() >= _LEAST_MENTIONS and len({*compress(names, rows)}) >= _LEAST_NAMES
+        if is_enough and not (type_ and np.array_equal(rows, known)):
+            twins = twins if gaps else _share_of_twins(kb)
+            expected = _CLEAR_IF_THERE[0] + _CLEAR_IF_THERE[1] * twins
+            missing = (expected - is_clear[rows].mean()) / (expected - _CLEAR_IF_MISSING)
+            gaps[type_] = float(np.clip(missing, 0, 1))
+    return gaps
 
 
 def threshold_for(gap: float) -> float:

@@ -10,6 +10,7 @@ has more than five effective names: 1 divided by the chance that two random ment
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import Any
@@ -42,9 +43,11 @@ def describe(
     clusters: Partition,
     config: LinkerConfig,
     corrections: Constraints | None = None,
-    confidence: AnyConfidence | None = None,
+    confidence: Mapping[str, AnyConfidence] | None = None,
 ) -> Result:
     """Make the result of a partition of the mentions of ``retrieval``, which obeys ``corrections``.
+
+    ``confidence`` is that of the decisions on all mentions, at "", and on those of some types.
 
     The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of the
     documents.
@@ -65,7 +68,7 @@ def describe(
         followed = corrections.corrected, corrections.follows(clusters)
         counts = {"corrections": corrections.counts(followed[1])}
     cluster_ids = cluster_rows["cluster_id"].chunk(0), place
-    links = links_of(known, retrieval, clusters, cluster_ids, confidence, followed)
+    links = links_of(known, retrieval, clusters, cluster_ids, confidence or {}, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)

@@ -233,13 +233,14 @@ def links_of(
     retrieval: Retrieval,
     clusters: Partition,
     cluster_ids: tuple[pa.Array, Ids],
-    confidence: AnyConfidence | None,
+    confidence: Mapping[str, AnyConfidence],
     followed: tuple[Bools, Ids] | None,
 ) -> Links:
     """Return the links of a partition; scores and confidence are computed, so that no vectors are kept.
 
     ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. ``followed`` says
-    which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both.
+    which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both. For
+    ``confidence`` see `describe`.
     """
     names = retrieval.inputs
     mention = np.empty(len(names), np.int32)
@@ -253,12 +254,12 @@ def links_of(
 
     scored = np.where(clusters.entity < retrieval.n_entities, clusters.entity, np.int32(-1))  # not several together
     score, probability = _scores(retrieval, scored, mention, confidence)
+    probability[clusters.entity >= retrieval.n_entities] = np.nan
     columns = _decision_columns(known, node_ids, retrieval, clusters, cluster_ids, score)
     columns |= _candidate_columns(known, retrieval)
     if retrieval.reasons is not None:
         columns |= _reason_columns(node_ids, retrieval, clusters)
-    if confidence is not None:
-        probability[clusters.entity < 0] = confidence.nil
+    if confidence:
         columns["confidence"] = lambda mentions: _floats(probability[mentions], np.isnan(probability[mentions]))
     if followed is not None:
         corrected, follows = followed
@@ -321,17 +322,20 @@ def _candidate_columns(known: RunEntities, retrieval: Retrieval) -> dict[str, Co
 
 
 def _scores(
-    retrieval: Retrieval, entity: Ids, mention: Ids, confidence: AnyConfidence | None
+    retrieval: Retrieval, entity: Ids, mention: Ids, confidence: Mapping[str, AnyConfidence]
 ) -> tuple[Weights, Weights]:
     """Return the similarity of each mention and its entity, undefined without one, and the confidence; NaN if none."""
+    has_type = dict(zip(confidence, map(retrieval.has_type, confidence), strict=True))
     score, probability = np.empty(len(entity), np.float32), np.full(len(entity), np.nan, np.float32)
     for some in slices(len(mention)):
         mentions = mention[some]
         features = retrieval.evidence(entity[mentions], mentions)
         score[mentions] = features[:, 0]
-        if confidence is not None:
-            linked = entity[mentions] >= 0
-            probability[mentions[linked]] = confidence.of(features[linked])
+        features[entity[mentions] < 0] = 0
+        for type_, has_it in has_type.items():  # those of a type after those of all
+            own = has_it[mentions]
+            values = np.where(entity[mentions] < 0, confidence[type_].nil, confidence[type_].of(features))
+            probability[mentions[own]] = values[own]
     return score, probability
 
 

@@ -100,6 +100,7 @@ def _of_link(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list
 
 def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[Step], int | None, list[str]]:
     entity_limit, mention_limit = (result.manifest["threshold"][kind] for kind in ("entity", "mention"))
+    entity_limit = result.manifest.get("limits", {}).get(link.mention.type, entity_limit)
     average = result.manifest["threshold"].get("nil")  # None under single linkage
     cluster = result.cluster_of(link)
     lines = [f'{_called(link)} is NIL, {_sure(link)}in cluster {link.cluster} "{cluster.name}":']

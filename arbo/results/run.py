@@ -154,12 +154,15 @@ class Run:
                 "the documents are names alone: equal names are one, a model of names weighs other pairs, and clusters "
                 f"merge up to the average dissimilarity {manifest['threshold']['nil']:g} (--as text, --threshold)"
             )
-        gap = manifest.get("gap")
-        if gap is not None and not manifest["config"].get("kb_complete"):
+        gaps, limits = manifest.get("gaps", {}), manifest.get("limits", {})
+        if gaps and not manifest["config"].get("kb_complete"):
+            (gap, limit), *others = zip(gaps.values(), limits.values(), strict=True)
             lacks = f"about {gap:.0%} of the mentions" if gap >= 0.005 else "hardly any mention"
+            types = zip([*gaps][1:], others, strict=True)
+            by_type = "; ".join(f"of type {type_}, {gap:.0%} and {limit:.2f}" for type_, (gap, limit) in types)
             lines.append(
                 f"estimate: the knowledge base lacks the entity of {lacks}, so that links reach up to dissimilarity "
-                f"{manifest['threshold']['entity']:.2f} (--threshold; --set kb_complete=true if it lacks none)"
+                f"{limit:.2f}{by_type and f' ({by_type})'} (--threshold; --set kb_complete=true if it lacks none)"
             )
         if self.evidence:
             lines.append("evidence, in log-odds: " + "; ".join(evidence_line(**column) for column in self.evidence))

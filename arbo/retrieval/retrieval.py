@@ -109,6 +109,8 @@ class Retrieval:
     within: float | None = None
     """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
     is complete."""
+    limit: Weights | None = None
+    """(mentions,) the largest dissimilarity of an entity to each mention; None if all have the same threshold."""
     by_spelling: Bools | None = None
     """(mentions,) whether spelling chose between equally near entities."""
     reasons: Callable[[Ids, Ids], Reasons] | None = None
@@ -130,7 +132,15 @@ class Retrieval:
             has_all[decisions.wrong_ones()[:, 0]] = True
             is_first = np.arange(self.entities.ids.shape[1]) == 0
             entities = self.entities._replace(ids=np.where(has_all | is_first, self.entities.ids, np.int32(-1)))
+        if self.limit is not None:
+            is_near = entities.dissimilarity <= self.limit.astype(np.float32)[:, None]
+            entities = entities._replace(ids=np.where(is_near, entities.ids, np.int32(-1)))
         return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities + more)
+
+    def has_type(self, type_: str) -> Bools:
+        """Return (mentions,) whether each mention has a type; with "", all have it."""
+        types = np.array(self.inputs.column("type") if type_ else [type_] * len(self.inputs), object)
+        return np.asarray(types == type_, np.bool_)
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Convert dissimilarities to similarities (higher is closer)."""

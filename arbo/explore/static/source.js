@@ -247,7 +247,7 @@ function itemsOf({ head, c, nKnown, isNew, rowOf, spansOf, load, textOf, row, ro
   const reason = (i, near) => {
     if (c.corrected?.[i] || c.follows?.[i] >= 0) return "A correction decided.";
     if (!near.length) return head.kb === null ? "There is no knowledge base." : "No entity was compared with it.";
-    const limit = head.threshold.entity === null ? "none" : head.threshold.entity.toFixed(3);
+    const entityLimit = head.limits[row(i).type] ?? head.threshold.entity, limit = entityLimit === null ? "none" : entityLimit.toFixed(3);
     const direct = head.k === 0 || head.method === "independent";
     return `The nearest entity, ${near[0].name.slice(0, 200)}, is at a dissimilarity of ${(head.offset - near[0].score).toFixed(3)}; `
       + `the entity threshold is ${limit}${direct ? "" : `, and none of the mention's ${head.k} nearest mentions leads to an entity`}.`;
