@@ -198,7 +198,8 @@ def test_what_a_decision_spreads_to_is_told_before(served: Served, result: arbo.
 def test_a_pair_of_a_list_is_answered(served: Served, tmp_path: Path) -> None:
     client = served(of=arbo.Linker().discover(["Kelp Ltd", "Kelp Limited", "Tern Optics", "Tern Optic"]))
     asked = client.get("/api/review/next").json()["question"]
-    (other,) = (one["id"] for one in asked["choices"])
+    ((other, about),) = ((one["id"], one["about"]) for one in asked["choices"])
+    assert about == ""
     decision = {"answer": "candidate", "mention_id": asked["mention_id"], "value": other}
     assert client.post("/api/review/answer", json=decision).json()["written"][0] == {
         "same": [asked["mention_id"], other]

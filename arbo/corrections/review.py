@@ -207,7 +207,8 @@ class Review:
         if self.pairs is None or not len(place := np.flatnonzero(self.pairs.first == row)[:1]):
             return None
         other = self.run.links[int(self.pairs.second[place[0]])]
-        columns = [name for name, _ in columns_named(self.run.manifest["config"].get("evidence") or "index")]
+        evidence = self.run.manifest["config"].get("evidence")
+        columns = [name for name, _ in columns_named(evidence)] if evidence else []
         rows = np.array([row, self.run.row_of[other.mention.id]])
         cells = cells_of(Inputs(Corpus(self.run.tables), rows), columns, check=False)
         about = " · ".join(f"{name}: {one or '-'} | {two or '-'}" for name, (one, two) in cells.items())
