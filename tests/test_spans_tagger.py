@@ -146,6 +146,14 @@ def test_a_tagger_is_what_was_saved(tagger: arbo.Tagger, sample: Any, tmp_path: 
         arbo.train_tagger(DOCUMENTS, kb)
 
 
+def test_a_base_that_has_the_names_already_is_named(sample: Any) -> None:
+    documents, kb = sample[0][:40], sample[1]
+    known = arbo.learn(arbo.Linker(kb.with_names_of(documents)), documents, tunes=False)
+    assert known.lines[0].startswith("no names: the knowledge base has those of all documents")
+    with pytest.raises(arbo.UsageError, match="the linker has none"):
+        arbo.learn(arbo.Linker(), documents)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, sample: Any) -> Path:
     """The sample, of which 60 documents teach, 20 are linked and 10 are added."""

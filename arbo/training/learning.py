@@ -46,8 +46,8 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
     >>> learnt = arbo.learn(arbo.Linker(kb), documents[:60])
-    >>> learnt.lines[0][:27]
-    'names: right decisions 0.70'
+    >>> learnt.lines[0]
+    'names: right decisions 0.821 -> 0.836 on 11 documents kept apart'
     """
     corpus, expand, base = Corpus.of(documents), linker.config.expand_abbreviations, linker.kb
     if base is None:
@@ -62,6 +62,8 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
     best, lines = named(corpus), list[str]()
     if not all(len(part) and Gold.of(part, base).in_kb.any() for part in parts):
         return Learnt(best, None, ("too few documents to keep some apart: their names are added",))
+    if best.kb is not None and best.kb.fingerprint == base.fingerprint:
+        lines.append("no names: the knowledge base has those of all documents, which flatters what follows")
     measured, bare = named(others), _right(linker, apart)
 
     def step(what: str, before: float, after: float, score: str) -> bool:

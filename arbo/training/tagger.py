@@ -38,7 +38,7 @@ def train_tagger(
     >>> documents, kb = arbo.load_sample()
     >>> tagger = arbo.train_tagger(documents[:60], kb)
     >>> [mention.text for mention in arbo.find_mentions(tagger, documents[60:61], kb).mentions]
-    []
+    ['sickle dolphins', 'Lantern Point', 'RV Petrel', 'Quiet Engine Trial', 'Joan Aldis']
     """
     corpus, known = Corpus.of(documents), KnownNames.of(kb, abbreviations=expand_abbreviations)
     names = mention_inputs(corpus, expand_abbreviations=expand_abbreviations).names
