@@ -14,14 +14,12 @@ from .dense_search import Scan, Scanner, dense_search
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search
 from .sparse_search import (
-    FEW_READ,
     GROUPS,
     ROWS_PER_PLACE,
     Bounds,
     Corpus,
     Scratch,
     alike_together,
-    scan,
     search_bounded,
     sparse_search,
 )
@@ -51,7 +49,6 @@ class Index:
     owners: Owners
     _scans: dict[Scanner, Scan] = field(default_factory=dict, repr=False)
     _scratch: list[Scratch] = field(default_factory=list, repr=False)
-    _read: list[int] = field(default_factory=list, repr=False)  # numbers of values that scans of all rows read
 
     def __len__(self) -> int:
         return self.n
@@ -119,17 +116,13 @@ class Index:
         """
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
-            self._read.append(n_queries * len(self.matrix.data))
-            if "postings" not in vars(self) and sum(self._read) <= FEW_READ:
-                postings = Csr(np.zeros(self.dim + 1, np.int64), self.matrix.indices[:0], self.matrix.data[:0])
-                corpus = Corpus(self.matrix, self.owners, _fixed(postings), _fixed(Bounds.none()), 0.0, offset)
-                return sparse_search(corpus, self._scratch, scan, chunk=n_queries)
+            postings, longest = self.postings, self.longest
             is_bounded = within < np.inf or len(self.owners.start) > ROWS_PER_PLACE * k
             bounds = self.bounds if is_bounded else _fixed(Bounds.none())
-            corpus = Corpus(self.matrix, self.owners, self.postings, bounds, self.longest, offset)
+            corpus = Corpus(self.matrix, self.owners, postings, bounds, longest, offset)
             is_small = self.metric == "cosine" and within <= MOST_WITHIN and len(bounds.tail) > 0
             if is_small and QUERIES_SHARE * n_queries >= len(self.owners.start):
-                prefixes = _fixed(Prefixes.of(self.matrix, self.postings, offset - within))
+                prefixes = _fixed(Prefixes.of(self.matrix, postings, offset - within))
                 return sparse_search(corpus, self._scratch, partial(search_prefixes, prefixes))
             return sparse_search(corpus, self._scratch, search_bounded)
         if scanner not in self._scans:

@@ -40,9 +40,6 @@ _FINE = 1 << 15
 ROWS_PER_PLACE = 1500
 """Below this number of rows for each place of a list without a limit, bounds take longer than they save."""
 
-FEW_READ = 1 << 24
-"""Up to this number of values read, a scan of all rows takes less than to prepare and load a search by bounds."""
-
 
 class Bounds(NamedTuple):
     """Bounds of the scores of rows whose values are not negative."""
@@ -127,7 +124,7 @@ class Scratch(NamedTuple):
         )
 
 
-def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill, *, chunk: int = 128) -> Search:
+def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill) -> Search:
     """Prepare a search of chunks of queries. A worker takes its memory from ``free`` while it works, or makes it."""
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:
@@ -138,7 +135,7 @@ def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill, *, chunk: i
         search(csr(vectors), corpus, scratch, lists)
         free.append(scratch)
 
-    return Search(fill, chunk, workers=os.cpu_count() or 1)
+    return Search(fill, chunk=128, workers=os.cpu_count() or 1)
 
 
 def alike_together(rows: Csr) -> Ids:
@@ -242,17 +239,6 @@ def search_bounded(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists)
         if not is_done:
             near.ids[:], near.values[:] = -1, np.inf
             _all(query, corpus, scratch.all_scores, near)
-
-
-@kernel
-def scan(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
-    """Fill the lists by the scores of all rows, computed from the rows themselves; the postings may be empty."""
-    for q in range(len(queries.indptr) - 1):
-        query, near = query_of(queries, q, scratch, lists)
-        scratch.weight_of[query.feature] = query.weight
-        for row in range(len(corpus.rows.indptr) - 1):
-            score_row(query, corpus, row, near)
-        scratch.weight_of[query.feature] = 0
 
 
 @kernel

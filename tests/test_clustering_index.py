@@ -12,12 +12,6 @@ from clustering.knn import Neighbors, merged, nearest, pair_dissimilarity
 from clustering.vectors import Metric
 
 
-@pytest.fixture(autouse=True)
-def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search small problems as large ones are searched."""
-    monkeypatch.setattr(index_module, "FEW_READ", 0)
-
-
 def filtered(found: Neighbors, within: Array) -> Neighbors:
     """Leave out what lies beyond the limits, whose lists are sorted."""
     beyond = found.dissimilarity > np.float32(within)[:, None]
@@ -38,15 +32,14 @@ def names(n: int, seed: int = 0) -> Array:
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("k", [1, 4, 40])
-def test_limits_among_many(form: str, metric: Metric, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough rows for bounds, owners with several, and more neighbours than a first list has places; first a scan."""
+def test_limits_among_many(form: str, metric: Metric, k: int) -> None:
+    """Enough rows for bounds, owners with several, and more neighbours than a first list has places."""
     matrix, owner, own = names(3000), np.random.default_rng(1).permutation(3000) // 2, np.arange(100)
     points = Index.of(vectors(matrix, form, owner=owner), metric)
     queries = vectors(matrix[:100], form)
     expected = brute(matrix[:100], matrix, 1500, metric=metric, owner=owner, self_ids=own)
-    quantiles = np.quantile(expected.dissimilarity[np.isfinite(expected.dissimilarity)], [0.1, 0, 0.001, 0.01, 0.1])
-    for most, within in zip([np.inf, 0, 0, 0, 0], quantiles, strict=True):
-        monkeypatch.setattr(index_module, "FEW_READ", most)
+    quantiles = np.quantile(expected.dissimilarity[np.isfinite(expected.dissimilarity)], [0, 0.001, 0.01, 0.1])
+    for within in quantiles:
         limit = np.full(100, within, np.float32)
         found = nearest(queries, points, k, metric=metric, self_ids=own, within=float(within))
         same(found, filtered(expected.first(k), limit))

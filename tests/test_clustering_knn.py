@@ -16,12 +16,6 @@ from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
 
 
-@pytest.fixture(autouse=True)
-def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search small problems as large ones are searched."""
-    monkeypatch.setattr(index_module, "FEW_READ", 0)
-
-
 def nearly_equal(n: int, dim: int, seed: int = 0) -> Array:
     """Vectors that differ in the last bit of their numbers: far less than a float32 product is off."""
     bits = np.random.default_rng(seed).integers(0, 2, (n, dim))
