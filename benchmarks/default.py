@@ -17,15 +17,20 @@ of NCBI disease and BC5CDR; without a corpus among them, its development part ha
 (`arbo.learn`: the training part, for the test part the development part too); F1 of exact mentions, and of those with
 the right entity. `seconds` are those of the processor. `--raw [dev] [test]` makes this
 table alone.
+
+**types**: `decisions` on development parts with mentions of several types, of which the knowledge base has one, and the
+same without the types, so that all mentions have one gap.
 """
 
 import hashlib
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from library.corpora import JOBS, Data, Job
 from library.results import Row, Tables, collected_rows, record, record_table
 from library.withholding import without_rows
@@ -107,11 +112,35 @@ def expected_error(confidence: Floats, right: Floats) -> float:
     return float(sum(abs(each.sum()) for each in bins) / len(order))
 
 
+def typed() -> Iterator[Row]:
+    """Link mentions of several types to the entities of one, with the gap of each type, and with one gap."""
+    crafts = ("CRAFT CL", "CRAFT UBERON", "CRAFT SO")
+    for name, types, bases in (
+        ("BC5CDR disease", None, ("BC5CDR disease",)),
+        ("CRAFT CL", ("CL", "UBERON", "SO"), crafts),
+    ):
+        job = replace(JOBS[name], types=types)
+        documents = job.documents(job.dev)
+        mentions = documents.tables.mentions
+        empty = mentions.set_column(mentions.column_names.index("type"), "type", pa.nulls(len(mentions), pa.string()))
+        for base in bases:
+            kb = JOBS[base].knowledge_base()
+            gold = Gold.of(documents, kb)
+            results = [
+                arbo.Linker(kb).link(documents.of_tables(replace(documents.tables, mentions=table)))
+                for table in (mentions, empty)
+            ]
+            each, one = (decisions(result, gold, kb).mean() for result in results)
+            gaps = ", ".join(f"{type_} {gap:.2f}" for type_, gap in results[0].manifest["gaps"].items() if type_)
+            yield {"entities": base, "mentions": len(mentions), "gaps": gaps, "decisions": each, "one gap": one}
+
+
 def rows() -> Iterator[tuple[str, Row]]:
-    """Rows of the tables ``default`` and ``confidence``."""
+    """Rows of the tables ``default``, ``confidence`` and ``types``."""
     for job in JOBS.values():
         for part in PARTS:
             yield from zip(("default", "confidence"), rows_of(job, part), strict=True)
+    yield from (("types", row) for row in typed())
 
 
 def raw(name: str, part: str) -> Iterator[tuple[str, Row]]:
@@ -161,6 +190,8 @@ def main() -> None:
         for name in ("accuracy", "decisions", "at 0.35", "NIL F1")
     }
     figures |= {f"{one['corpus']}.{one['part']}.calibration error": float(one["error"]) for one in tables["confidence"]}
+    for one in tables["types"]:
+        figures |= {f"{one['entities']}.types.{name}": float(one[name]) for name in ("decisions", "one gap")}
     record("default", figures, tables)
 
 

@@ -37,9 +37,9 @@ def test_twins_are_aliases_with_the_words_of_another_name() -> None:
 def test_the_estimate_falls_with_the_share_of_clear_mentions(clear: float, gap: float) -> None:
     lists = Neighbors(np.zeros((1000, 2), np.int32), np.tile(np.float32([0.2, 0.4]), (1000, 1)))
     lists.dissimilarity[: int(1000 * clear), 0] = 0.1
-    kb, types = base_of(["flu"]), [None] * 1000
-    assert estimated_gaps(lists, WORDS * 3, types, kb) == {"": pytest.approx(gap, abs=0.01)}
-    assert estimated_gaps(lists.first(1), WORDS * 3, types, kb) == {}
+    kb, types, names = base_of(["flu"]), [None] * 1000, (WORDS * 3)[:1000]
+    assert estimated_gaps(lists, names, types, kb) == {"": pytest.approx(gap, abs=0.01)}
+    assert estimated_gaps(lists.first(1), names, types, kb) == {}
 
 
 def test_homonyms_are_no_gap_and_a_second_entity_is_needed() -> None:

@@ -11,7 +11,7 @@ chosen on the development parts of seven corpora, and of the same with 30 % of t
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import count
 from os import fspath
 from typing import Any, Literal, Self, get_args
 
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from arbo.data import KnowledgeBase
-from arbo.data.arrow import codes_of
+from arbo.data.arrow import codes_of, strings
 from arbo.data.columns import columns_named
 from arbo.engine import Method, Metric, Neighbors, NilLinkage
 from arbo.errors import DataError, UsageError
@@ -216,11 +216,13 @@ def estimated_gaps(
     if entities.ids.shape[1] < 2:
         return gaps
     nearest, second = entities.dissimilarity[:, :2].T.astype(np.float64)
-    known, kind = np.isfinite(second), np.array(types, object)
+    known, kind = np.isfinite(second), codes_of(types)
+    name = np.asarray(strings(names).dictionary_encode().indices)
     is_clear = (nearest < _CLEAR * second) | (second < _EQUAL)
-    for type_ in ("", *sorted({*filter(None, types)})):
-        rows = known & (kind == type_) if type_ else known
-        is_enough = rows.sum() >= _LEAST_MENTIONS and len({*compress(names, rows)}) >= _LEAST_NAMES
+    number = dict(zip(dict.fromkeys(types), count(), strict=False))
+    for type_ in ("", *sorted(filter(None, number))):
+        rows = known & (kind == number[type_]) if type_ else known
+        is_enough = rows.sum() >= _LEAST_MENTIONS and np.count_nonzero(np.bincount(name[rows])) >= _LEAST_NAMES
         if is_enough and not (type_ and np.array_equal(rows, known)):
             twins = twins if gaps else _share_of_twins(kb)
             expected = _CLEAR_IF_THERE[0] + _CLEAR_IF_THERE[1] * twins

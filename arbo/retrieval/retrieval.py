@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from arbo import engine
 from arbo.data import KnowledgeBase
@@ -139,8 +140,10 @@ class Retrieval:
 
     def has_type(self, type_: str) -> Bools:
         """Return (mentions,) whether each mention has a type; with "", all have it."""
-        types = np.array(self.inputs.column("type") if type_ else [type_] * len(self.inputs), object)
-        return np.asarray(types == type_, np.bool_)
+        if not type_:
+            return np.ones(len(self.inputs), np.bool_)
+        has_it = pc.fill_null(pc.equal(self.inputs.corpus.tables.mentions["type"], type_), False)
+        return np.asarray(has_it.to_numpy()[self.inputs.rows])
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Convert dissimilarities to similarities (higher is closer)."""
