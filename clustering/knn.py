@@ -87,9 +87,8 @@ def nearest(
     give equal results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in
     memory.
 
-    Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, ``self_ids`` or
-    ``within`` has another length, ``within`` is NaN, ``k`` is negative, the metric is unknown, an index
-    has another metric, or inner products may exceed float32.
+    Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, the metric is
+    unknown, an index has another metric, or inner products may exceed float32.
 
     Args:
         queries: things with one vector each.
@@ -109,10 +108,6 @@ def nearest(
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
     """
-    if k < 0:
-        raise ValueError(f"k={k} must not be negative")
-    if self_ids is not None and np.shape(self_ids) != (queries.n,):
-        raise ValueError(f"self_ids has shape {np.shape(self_ids)}; give one id for each of the {queries.n} queries")
     index = corpus if isinstance(corpus, Index) else Index.of(corpus, metric)
     _check(queries, index, metric)
 
@@ -183,7 +178,9 @@ def lists_of(
     beyond the limit ``within``.
     """
     rows, place = np.unique(row, return_inverse=True)
-    limit, most = limits(within, len(row)), np.full(len(rows), -np.inf, np.float32)
+    with np.errstate(over="ignore"):
+        limit = np.full(len(row), np.inf if within is None else within, np.float32)
+    most = np.full(len(rows), -np.inf, np.float32)
     np.maximum.at(most, place, limit)
     lists = Lists(*Neighbors.empty(len(rows), min(k, n_things) + (self_ids is not None)), most)
     if k > 0 and len(rows) > 0:
@@ -197,18 +194,6 @@ def lists_of(
             ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids)[some])
         found.ids[some, : ids.shape[1]], found.dissimilarity[some, : ids.shape[1]] = ids, dissimilarity
     return found
-
-
-def limits(within: Limit, n_queries: int) -> Floats:
-    """Return the limit of each query, rounded to float32; raise ValueError for NaN or another number of limits."""
-    limit = np.full(n_queries, np.inf, np.float32)
-    if within is not None:
-        with np.errstate(over="ignore"):
-            values = np.asarray(within, np.float32)
-        if values.shape not in ((), (n_queries,)) or np.isnan(values).any():
-            raise ValueError(f"within must be a number, or one for each of the {n_queries} queries, and not NaN")
-        limit[:] = values
-    return limit
 
 
 def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:

@@ -149,13 +149,7 @@ GAP = Vectors.of(gaussian(4, 2), owner=[0, 1, 2, 3], n=5)
         (SPARSE, FLAT, {}, "both be dense or both be sparse"),
         (SEVERAL, FLAT, {}, "each of the 3 queries must have exactly one vector"),
         (GAP, FLAT, {}, "each of the 5 queries"),
-        (FLAT, FLAT, {"k": -1}, "k=-1"),
         (FLAT, FLAT, {"metric": "l2"}, "metric='l2' is not one of cosine, dot"),
-        (FLAT, FLAT, {"self_ids": np.zeros(1, int)}, r"self_ids has shape \(1,\); give one id for each"),
-        *(
-            (FLAT, FLAT, {"within": within}, "one for each of the 4 queries, and not NaN")
-            for within in (np.nan, np.zeros(3), [0, 0, 0, np.nan])
-        ),
         (FLAT, Index.of(FLAT, "dot"), {}, "metric='cosine', but the index was made for 'dot'"),
     ],
 )
