@@ -12,27 +12,6 @@ from clustering import METHODS, average_tree, partition
 from clustering.average import _before
 
 
-def random_graphs(n_graphs, seed):
-    """Yield (source, target, weight, n): distinct weights, few weights, equal weights, and weights outside 0 .. 1."""
-    rng = np.random.default_rng(seed)
-    for i in range(n_graphs):
-        n, n_edges = int(rng.integers(1, 11)), int(rng.integers(0, 36))
-        weight = [rng.random(n_edges), rng.integers(0, 3, n_edges) / 4, np.zeros(n_edges)]
-        weight.append(rng.integers(-1, 9, n_edges) / 7)
-        yield *rng.integers(0, n, (2, n_edges)), weight[i % 4].astype([np.float32, np.float64][i % 2]), n
-
-
-def test_neither_order_nor_direction_of_the_edges_changes_a_bit():
-    rng = np.random.default_rng(5)
-    for source, target, weight, n in random_graphs(300, 6):
-        order, turned = rng.permutation(len(source)), rng.random(len(source)) < 0.5
-        ends = np.where(turned, target, source)[order], np.where(turned, source, target)[order]
-        tree = average_tree(mention_graph(source, target, weight, n))
-        other = average_tree(mention_graph(*ends, weight[order], n))
-        for name in ("left", "right", "height", "source", "target"):
-            np.testing.assert_array_equal(getattr(tree, name), getattr(other, name), err_msg=name)
-
-
 def test_a_complete_graph_gives_the_heights_of_scipy():
     points = np.random.default_rng(1).random((60, 2)) / 2
     distance = squareform(pdist(points))

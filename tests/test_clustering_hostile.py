@@ -11,55 +11,42 @@ NAN = np.nan
 
 # Input that is refused.
 
-FLAT_IDS, FLAT_WEIGHTS = "{name} must be a flat array of integers", "weight must be a flat array of numbers"
+FLAT_IDS, FLAT_WEIGHTS = "{} must be a flat array of integers", "weight must be a flat array of numbers"
+IDS = [
+    *((np.array([0, 3], dtype), r"{}\[1\]=3 is outside the nodes 0 \.\. 2") for dtype in (np.int8, np.int64)),
+    (np.array([0, -1]), r"{}\[1\]=-1 is outside the nodes 0 \.\. 2"),
+    *((np.array([bad, 0]), rf"{{}}\[0\]={bad} ") for bad in (2**31, 2**32 + 1, 2**63 - 1, -(2**32))),
+    (np.array([2**32, 0], np.uint64), r"{}\[0\]=4294967296 "),
+    *((bad, FLAT_IDS) for bad in ([0.0, 1.0], [True, False], ["0", "1"], [None, 0], [2**70, 0], [[0, 1]], 1)),
+]
+WEIGHTS = [
+    *(
+        (np.array([1, bad], dtype), rf"weight\[1\]={bad} is not finite")
+        for bad in (NAN, INF, -INF)
+        for dtype in (np.float16, np.float32, np.float64)
+    ),
+    *((bad, FLAT_WEIGHTS) for bad in (["a", "b"], [1j, 2], [True, False], [None, 1.0], [[1.0, 2.0]], 1.0)),
+]
+LENGTHS = (2, 1, 1), (1, 2, 1), (1, 1, 2), (0, 1, 1), (1, 1, 0)
+NUMBERS = (4, 3), (-1, 3), (0, -1), (1, 0), (NAN, 3), (1.5, 3), (1, 2.5)
 
 
-@pytest.mark.parametrize("name", ["source", "target"])
 @pytest.mark.parametrize(
-    ("ids", "words"),
+    ("arguments", "words"),
     [
-        *((np.array([0, 3], dtype), r"{name}\[1\]=3 is outside the nodes 0 \.\. 2") for dtype in (np.int8, np.int64)),
-        (np.array([0, -1]), r"{name}\[1\]=-1 is outside the nodes 0 \.\. 2"),
-        *((np.array([bad, 0]), rf"{{name}}\[0\]={bad} ") for bad in (2**31, 2**32 + 1, 2**63 - 1, -(2**32))),
-        (np.array([2**32, 0], np.uint64), r"{name}\[0\]=4294967296 "),
-        *((bad, FLAT_IDS) for bad in ([0.0, 1.0], [True, False], ["0", "1"], [None, 0], [2**70, 0], [[0, 1]], 1)),
-    ],
-    ids=str,
-)
-def test_ids_that_are_refused(name, ids, words):
-    ends = {"source": [0, 0], "target": [1, 2]} | {name: ids}
-    with pytest.raises(ValueError, match=words.format(name=name)):
-        make(**ends, weight=[1.0, 2.0])
-
-
-@pytest.mark.parametrize(
-    ("weight", "words"),
-    [
+        *(({name: ids}, words.format(name)) for name in ("source", "target") for ids, words in IDS),
+        *(({"weight": weight}, words) for weight, words in WEIGHTS),
         *(
-            (np.array([1, bad], dtype), rf"weight\[1\]={bad} is not finite")
-            for bad in (NAN, INF, -INF)
-            for dtype in (np.float16, np.float32, np.float64)
+            ({"source": np.zeros(a, int), "target": np.zeros(b, int), "weight": np.zeros(c)}, f"{a}, {b}, {c}")
+            for a, b, c in LENGTHS
         ),
-        *((bad, FLAT_WEIGHTS) for bad in (["a", "b"], [1j, 2], [True, False], [None, 1.0], [[1.0, 2.0]], 1.0)),
+        *(({"n_entities": n, "n_nodes": of}, f"n_entities={n}.*n_nodes={of}") for n, of in NUMBERS),
     ],
     ids=str,
 )
-def test_weights_that_are_refused(weight, words):
+def test_graphs_that_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
-        make([0, 0], [1, 2], weight)
-
-
-@pytest.mark.parametrize("lengths", [(2, 1, 1), (1, 2, 1), (1, 1, 2), (0, 1, 1), (1, 1, 0)])
-def test_arrays_of_different_lengths_are_refused_with_the_lengths(lengths):
-    arrays = [np.zeros(length, dtype) for length, dtype in zip(lengths, (int, int, float), strict=True)]
-    with pytest.raises(ValueError, match=", ".join(map(str, lengths))):
-        make(*arrays)
-
-
-@pytest.mark.parametrize(("n_entities", "n_nodes"), [(4, 3), (-1, 3), (0, -1), (1, 0), (NAN, 3), (1.5, 3), (1, 2.5)])
-def test_impossible_numbers_of_nodes_are_refused(n_entities, n_nodes):
-    with pytest.raises(ValueError, match=f"n_entities={n_entities}.*n_nodes={n_nodes}"):
-        make([], [], [], n_entities, n_nodes)
+        make(**{"source": [0, 0], "target": [1, 2], "weight": [1.0, 2.0]} | arguments)
 
 
 @pytest.mark.parametrize(

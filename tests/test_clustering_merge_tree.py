@@ -61,15 +61,6 @@ def test_a_complete_graph_gives_the_single_linkage_of_scipy(n):
     np.testing.assert_array_equal(np.sort(np.column_stack([tree.left, tree.right])), np.sort(expected[:, :2]))
 
 
-def test_equal_heights_join_in_the_order_of_the_ids():
-    tree = merge_tree(mention_graph([2, 3, 1], [3, 1, 0], [1.0, 1.0, 1.0], 4))
-    assert tree.source.tolist() == [0, 1, 2]
-    assert tree.target.tolist() == [1, 3, 3]
-    assert (tree.left.tolist(), tree.right.tolist()) == ([0, 4, 5], [1, 3, 2])
-    assert tree.cut(1.0).tolist() == [0, 0, 0, 0]
-    assert tree.cut(0.99).tolist() == [0, 1, 2, 3]
-
-
 def test_entities_and_their_edges_are_left_out():
     graph = mention_graph([0, 1, 2, 0, 3], [2, 3, 3, 1, 0], [-9.0, -9.0, 1.0, -9.0, -9.0], 2, n_entities=2)
     tree = merge_tree(graph)

@@ -8,7 +8,7 @@ from oracles.graphs import edges_of
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from clustering import Graph, merge_tree, partition
+from clustering import Graph, average_tree, merge_tree, partition
 
 INF = float("inf")
 
@@ -72,7 +72,7 @@ def assert_identical(left, right, *, dtypes=True):
 @example(graph=([(0, 1), (1, 0)], [1.0, 1.0], 0, 2), threshold=None, seed=0)
 @hypothesis
 def test_order_copies_and_edges_without_a_meaning_change_no_bit(method, graph, threshold, seed):
-    """Shuffled, and with equal and heavier copies, self-loops and, unless undirected, edges into entities."""
+    """Shuffled, with equal and heavier copies, self-loops, edges into entities unless undirected, and trees turned."""
     pairs, weights, n_entities, n_nodes = graph
     rng = np.random.default_rng(seed)
     copied = rng.integers(0, len(pairs), 8).tolist() if pairs else []
@@ -84,9 +84,11 @@ def test_order_copies_and_edges_without_a_meaning_change_no_bit(method, graph, t
     order = rng.permutation(len(pairs)).tolist()
     other = [pairs[i] for i in order], [weights[i] for i in order], n_entities, n_nodes
     assert_identical(solve(graph, method, threshold), solve(other, method, threshold))
-    tree, of_other = merge_tree(build(*graph)), merge_tree(build(*other))
-    for name in ("left", "right", "height", "source", "target"):
-        np.testing.assert_array_equal(getattr(tree, name), getattr(of_other, name), err_msg=name)
+    turned = [ends[::-1] if rng.random() < 0.5 else ends for ends in other[0]], *other[1:]
+    for tree_of in (merge_tree, average_tree):
+        tree, of_other = tree_of(build(*graph)), tree_of(build(*turned))
+        for name in ("left", "right", "height", "source", "target"):
+            np.testing.assert_array_equal(getattr(tree, name), getattr(of_other, name), err_msg=name)
 
 
 @every_method

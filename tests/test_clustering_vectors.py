@@ -5,30 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine_builders import FORMS, brute, gaussian, same, vectors
+from engine_builders import FORMS, brute, gaussian, same
 
 from clustering.knn import nearest
 from clustering.vectors import Vectors
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("form", FORMS)
-def test_not_finite_names_the_rows(form: str, bad: float) -> None:
-    matrix = gaussian(30, 3)
-    matrix[[4, 17], [0, 2]] = bad
-    matrix[17, 1] = np.nan
-    with pytest.raises(ValueError, match=r"in 2 row\(s\): 4, 17 \(from 0\)$"):
-        vectors(matrix, form)
-    with pytest.raises(ValueError, match=r"in 20 row\(s\): 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\. \(from 0\)$"):
-        vectors(np.full((20, 2), bad), form)
-
-
-def test_float16_overflow_names_the_rows() -> None:
-    with np.errstate(over="ignore"):
-        overflown = np.array([[1.0], [65_504.0], [70_000.0]]).astype(np.float16)
-    with pytest.raises(ValueError, match=r"row\(s\): 2 \(from 0\)$"):
-        Vectors.of(overflown)
-    assert Vectors.of(overflown[:2]).matrix.tolist() == [[1.0], [65_504.0]]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -70,47 +50,51 @@ class Bomb:
         raise AssertionError("converted")
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        np.array([[Bomb()]], object),
-        np.array([[1.0, None]], object),
-        np.array([[1j]]),
-        np.zeros(3),
-        np.float32(1),
-        [],
-        sp.csr_array(np.array([[1j]])),
-        sp.csr_array(np.array([[True]])),
-    ],
-    ids=lambda bad: f"{type(bad).__name__}-{np.asarray(bad).dtype}-{np.shape(bad)}",
-)
-def test_not_a_matrix_of_numbers(bad: Any) -> None:
-    with pytest.raises(ValueError, match="vectors must be a"):
-        Vectors.of(bad)
+def with_bad(bad: float) -> np.ndarray:
+    matrix = gaussian(30, 3)
+    matrix[[4, 17], [0, 2]] = bad
+    matrix[17, 1] = np.nan
+    return matrix
 
 
-def test_sparse_indices_out_of_range() -> None:
-    """Kernels trust the indices; a broken matrix must not reach them."""
-    broken = sp.csr_array((np.ones(3, np.float32), np.array([0, 1, 2]), np.array([0, 2, 3])), (2, 3))
-    broken.indices[1] = 999_999
-    with pytest.raises(ValueError, match=r"indices|index values"):
-        Vectors.of(broken)
+def broken() -> sp.csr_array:
+    """A matrix with an index out of range, which must not reach the kernels."""
+    matrix = sp.csr_array((np.ones(3, np.float32), np.array([0, 1, 2]), np.array([0, 2, 3])), (2, 3))
+    matrix.indices[1] = 999_999
+    return matrix
+
+
+TWO, MATRIX = [[1.0], [2.0]], "vectors must be a"
+FEW = r"in 2 row\(s\): 4, 17 \(from 0\)$"
+MANY = r"in 20 row\(s\): 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\. \(from 0\)$"
 
 
 @pytest.mark.parametrize(
-    ("owner", "n", "message"),
+    ("given", "owners", "words"),
     [
-        ([0], None, r"owner has shape \(1,\); give one owner for each of the 2 vectors"),
-        ([0, 3], 3, r"0 \.\. 2, not 0 \.\. 3"),
-        ([0.0, 1.5], None, "integers, not float64"),
+        *(
+            (form(matrix), {}, words)
+            for bad in (np.nan, np.inf, -np.inf)
+            for matrix, words in ((with_bad(bad), FEW), (np.full((20, 2), bad), MANY))
+            for form in (np.array, sp.csr_array)
+        ),
+        (np.float16([[1.0], [65_504.0], [np.inf]]), {}, r"row\(s\): 2 \(from 0\)$"),
+        *((np.array(bad, object), {}, MATRIX) for bad in ([[Bomb()]], [[1.0, None]])),
+        *((bad, {}, MATRIX) for bad in (np.array([[1j]]), np.zeros(3), np.float32(1), [])),
+        *((sp.csr_array(np.array([[bad]])), {}, MATRIX) for bad in (1j, True)),
+        (broken(), {}, "indices|index values"),
+        (TWO, {"owner": [0]}, r"owner has shape \(1,\); give one owner for each of the 2 vectors"),
+        (TWO, {"owner": [0, 3], "n": 3}, r"0 \.\. 2, not 0 \.\. 3"),
+        (TWO, {"owner": [0.0, 1.5]}, "integers, not float64"),
     ],
 )
-def test_owners(owner: Any, n: int | None, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Vectors.of([[1.0], [2.0]], owner, n=n)
+def test_vectors_that_are_refused(given: Any, owners: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Vectors.of(given, **owners)
 
 
 def test_normalized() -> None:
+    assert Vectors.of(np.float16([[65_504.0]])).matrix.tolist() == [[65_504.0]]
     points = Vectors.of([[3.0, 4.0], [0.0, 0.0], [1e-45, 0.0], [3e38, 3e38]])
     half = np.float32(np.sqrt(0.5))
     expected = np.array([[0.6, 0.8], [0, 0], [1, 0], [half, half]], np.float32)
