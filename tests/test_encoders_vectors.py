@@ -63,29 +63,6 @@ def test_numbers_of_any_kind(kind: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"m2": None}, r"'m2': the mention has object of the shape \(\); expected numbers of the shape \(2,\)$"),
-        ({"m2": [1.0]}, r"'m2': the mention has float64 of the shape \(1,\)"),
-        ({"m2": [[0, 1], [1, 0]]}, r"'m2': the mention has int64 of the shape \(2, 2\)"),
-        ({"m2": [[1, 2], [3]]}, r"'m2': the mention has object of the shape \(\)"),
-        ({"m2": ["a", "b"]}, r"'m2': the mention has <U1 of the shape \(2,\)"),
-        ({"m2": [True, False]}, r"'m2': the mention has bool of the shape \(2,\)"),
-        ({"m2": [0, np.nan]}, "the mention vectors: NaN"),
-        ({"m2": [0, 1e300]}, "the mention vectors: NaN"),
-        ({"E2": np.empty((0, 2))}, r"'E2': the entity has float64 of the shape \(0, 2\); .* or \(vectors, 2\)$"),
-        ({"E2": np.zeros((1, 1, 2))}, r"'E2': the entity has float64 of the shape \(1, 1, 2\)"),
-        ({"E2": [[0, 1], [0, np.nan]]}, "the entity vectors: NaN"),
-    ],
-)
-def test_vectors_that_do_not_fit(changes: dict[str, Any], problem: str) -> None:
-    every = VECTORS | ENTITIES | changes
-    encoder = arbo.VectorEncoder(every, every)
-    with pytest.raises(DataError, match=f"^{problem}"):
-        linked(encoder)
-
-
 def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
     by_id = {"E1": [0.1, 1.0], "E2": [1.0, 0.2]}
     for mentions in (VECTORS, np.eye(2), np.eye(2).tolist()):
@@ -100,6 +77,21 @@ def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
 @pytest.mark.parametrize(
     ("mentions", "entities", "problem"),
     [
+        *((VECTORS | {"m2": vector}, ENTITIES, f"^{problem}") for vector, problem in (
+            (None, r"'m2': the mention has object of the shape \(\); expected numbers of the shape \(2,\)$"),
+            ([1.0], r"'m2': the mention has float64 of the shape \(1,\)"),
+            ([[0, 1], [1, 0]], r"'m2': the mention has int64 of the shape \(2, 2\)"),
+            ([[1, 2], [3]], r"'m2': the mention has object of the shape \(\)"),
+            (["a", "b"], r"'m2': the mention has <U1 of the shape \(2,\)"),
+            ([True, False], r"'m2': the mention has bool of the shape \(2,\)"),
+            ([0, np.nan], "the mention vectors: NaN"),
+            ([0, 1e300], "the mention vectors: NaN"),
+        )),
+        *((VECTORS, ENTITIES | {"E2": matrix}, f"^{problem}") for matrix, problem in (
+            (np.empty((0, 2)), r"'E2': the entity has float64 of the shape \(0, 2\); .* or \(vectors, 2\)$"),
+            (np.zeros((1, 1, 2)), r"'E2': the entity has float64 of the shape \(1, 1, 2\)"),
+            ([[0, 1], [0, np.nan]], "the entity vectors: NaN"),
+        )),
         (np.ones((3, 2)), ENTITIES, r"mention vectors has the shape \(3, 2\), not \(2, 2\): give one row for each men"),
         (np.eye(2), np.eye(3), r"entity vectors has the shape \(3, 3\), not \(2, 2\): give one row for each entity"),
         (np.eye(2) * 1e-60, ENTITIES, "mention vectors: .* too small for float32 in 2 row.*: 0, 1"),
@@ -110,7 +102,7 @@ def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
         ({"m1": [1, 0]}, ENTITIES, "no vector for 1 of 2 mention ids, the first of them 'm2'"),
         (VECTORS, {}, "no vector for 2 of 2 entity ids, the first of them 'E1'"),
     ],
-)
-def test_a_matrix_that_does_not_fit(mentions: Any, entities: Any, problem: str) -> None:
+)  # fmt: skip
+def test_vectors_that_do_not_fit(mentions: Any, entities: Any, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         linked(arbo.VectorEncoder(mentions, entities))
