@@ -85,20 +85,6 @@ def test_the_figures_of_the_readme_are_those_of_the_results() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{speed:job.seconds:.1f} s", "2.3 s"),
-        ("{speed:n:,} of {speed:n}", "1,000 of 1000"),
-        ("{speed:by system[a; 8].f1:.2f}", "0.75"),
-        ("{interval speed:share of speed:n}", "0.469–0.531"),
-        ("{interval speed:by system[4].f1 of speed:n}", "0.224–0.278"),
-    ],
-)
-def test_references(text: str, expected: str) -> None:
-    assert filled(text, {"speed": RESULT}) == expected
-
-
-@pytest.mark.parametrize(
     "reference",
     [
         "{speed:job.minutes}",

@@ -188,26 +188,6 @@ def flat(*rows: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame([{"document_id": "d1", "text": TEXT, **row} for row in rows])
 
 
-def test_rows_of_mentions_are_gathered_by_document() -> None:
-    rows = [
-        {"document_id": "d2", "text": "flu", "start": 0, "end": 3, "entity": "D1"},
-        {"document_id": "d1", "text": TEXT, "start": 9, "end": 21, "type": "Organ", "mention_id": "m1"},
-        {"document_id": "d2", "start": 0, "end": 3, "entity": "D2"},
-        {"document_id": "d3", "text": " "},
-        {"document_id": "d2", "text": "flu", "start": 0, "end": 1},
-    ]
-    assert pd.DataFrame(rows)["start"].dtype == float
-    ids = {"d2:0-3": "D1", "d2:0-3#2": "D2"}
-    flus = (Mention(id_, "d2", ((0, 3),), "flu", None, (gold,)) for id_, gold in ids.items())
-    flu = Document("d2", "flu", (*flus, Mention("d2:0-1", "d2", ((0, 1),), "f")))
-    for table in (rows, pd.DataFrame(rows), pd.DataFrame(rows).convert_dtypes()):
-        assert list(Corpus.of(table)) == [
-            flu,
-            Document("d1", TEXT, (Mention("m1", "d1", ((9, 21),), "right kidney", "Organ"),)),
-            Document("d3", " "),
-        ]
-
-
 def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
     for column, cells, golds in (
         ("entity", ["D1", None, "D1| D2"], [("D1",), None, ("D1", "D2")]),

@@ -16,7 +16,6 @@ from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.data.objects import to_document
 from arbo.data.records import Records
-from arbo.data.tables import Tables
 from arbo.errors import DataError
 
 NAMES = ["Wilson disease", "WD", "copper", "naïve 😀", "Leber's", "x"]
@@ -117,24 +116,6 @@ def test_a_mention_id_in_two_documents_is_refused_with_both(tmp_path: Path) -> N
     for most in (2, 100):
         with pytest.raises(DataError, match=r"^'m0': documents 'd0' and 'd3' both have a mention with this id; change"):
             read(tmp_path, content, most)
-
-
-@pytest.mark.usefixtures("packed")
-def test_corrections_of_spans_change_documents_in_tables(tmp_path: Path) -> None:
-    corpus = read(tmp_path, lines(5, 9), 2)
-    document = next(one for one in read(tmp_path, lines(5, 9), 100) if one.mentions)
-    drop = {"document": document.id, "spans": [[*document.mentions[0].spans[0]]], "drop": True}
-    results = [arbo.Linker().discover(one, [drop]) for one in (corpus, read(tmp_path, lines(5, 9), 100))]
-    assert results[0].mention_table.equals(results[1].mention_table)
-    assert len(results[0].mention_table) == corpus.n_mentions - 1
-
-
-@pytest.mark.usefixtures("packed")
-def test_parts_of_tables_follow_each_other() -> None:
-    documents, _ = arbo.load_sample()
-    tables = Tables.of(documents.documents)
-    parts = [tables.between(0, 3), tables.between(3, 1), tables.between(4, 9999)]
-    assert arbo.Corpus(Tables.joined(parts)) == documents
 
 
 letters = st.lists(st.sampled_from("abcdefg"), max_size=12)

@@ -11,7 +11,6 @@ from format_contents import CONTENTS
 from format_files import DOCUMENTS, ENTITIES, FOLDERS, filled, save, zipped
 
 import arbo
-from arbo.data.gold import Gold
 from arbo.errors import DataError, UsageError
 from arbo.formats import (
     DOCUMENT_FORMATS,
@@ -243,6 +242,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, name: st
         ({"a.dat": "document_id\ttext\nd\tflu"}, "tsv"),
         ({"a.txt": "id, text and so on. {"}, "text"),
         ({"a.txt": "Flu.", "b.csv": "id,text\nx,flu\n", "c.txt": "Cold."}, "text, like 2 of 3 files"),
+        ({"a.txt": "PMID- 1\nTI  - One\n"}, "pubmed"),
         ({"a.txt": "The B-cell\nand vitamin O.\n"}, "text"),
     ],
 )
@@ -341,44 +341,19 @@ def check_fault(
     assert [*items] == [*good]
 
 
-IDS_OF_ALL: dict[str, tuple[str, str]] = {
-    "bioc": ("docs.json", '{"id": "d", "passages": [{"offset": 0, "text": "abc xyz", "annotations": [{"infons": '
-             '{"type": "Gene", "NCBI Gene": "@@"}, "text": "xyz", "locations": [{"offset": 4, "length": 3}]}]}]}'),
-    "bioc xml": ("docs.xml", "<collection><document><id>d</id><passage><offset>0</offset><text>abc xyz</text>"
-                 '<annotation><infon key="type">Gene</infon><infon key="NCBI Gene identifier">@@</infon>'
-                 '<location offset="4" length="3"/><text>xyz</text></annotation></passage></document></collection>'),
-    "brat": ("d.ann", "T1\tGene 4 7\txyz\nN1\tReference T1 @@\txyz\n"),
-    "csv": ("docs.csv", 'document_id,text,start,end,entity\nd,abc xyz,4,7,"@@"\n'),
-    "csv list": ("docs.csv", 'document_id,text,start,end,entities\nd,abc xyz,4,7,"@@"\n'),
-    "jsonl": ("docs.jsonl", '{"id": "d", "text": "abc xyz", "mentions": [{"spans": [[4, 7]], "entities": ["@@"]}]}'),
-    "pubannotation": ("docs.json", '{"text": "abc xyz", "denotations": [{"id": "T", "span": {"begin": 4, "end": 7},'
-                      ' "obj": "x"}], "attributes": [{"id": "A", "subj": "T", "pred": "gene_id", "obj": "@@"}]}'),
-    "pubtator": ("docs.txt", "1|t|abc xyz\n1|a|\n1\t4\t7\txyz\tGene\t@@\n"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("ids", ["102,103", "102;103", "102 ; 103", "102|103", "102+103", "c|SUB|A|5|G", "7,8", "9"])
-@pytest.mark.parametrize("name", IDS_OF_ALL)
-def test_the_ids_of_an_annotation_are_the_same_in_every_format(tmp_path: Path, name: str, ids: str) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity(id_, "x") for id_ in ("5", "102", "103", "c|SUB|A|5|G", "7,8", "7", "8")])
-    file, content = IDS_OF_ALL[name]
-    (tmp_path / file).write_text(content.replace("@@", ids))
-    if name == "brat":
-        (tmp_path / "d.txt").write_text("abc xyz")
-    gold = Gold.of(read_documents(tmp_path / file, name.split()[0]), kb)
-    assert gold.lists == [{"c|SUB|A|5|G": [3], "7,8": [4], "9": []}.get(ids, [1, 2])]
-
-
 def test_a_repeated_key_of_bioc_has_several_ids(tmp_path: Path) -> None:
-    _, content = IDS_OF_ALL["bioc xml"]
-    twice = content.replace("@@", "102").replace("<location", '<infon key="NCBI Gene identifier">103</infon><location')
-    (tmp_path / "docs.xml").write_text(twice.replace("<location", '<infon key="type">Other</infon><location'))
+    infons = {"type": ["Gene", "Other"], "NCBI Gene identifier": ["102", "103"]}
+    written = "".join(f'<infon key="{key}">{value}</infon>' for key, values in infons.items() for value in values)
+    (tmp_path / "docs.xml").write_text(
+        "<collection><document><id>d</id><passage><offset>0</offset><text>abc xyz</text><annotation>"
+        f'{written}<location offset="4" length="3"/><text>xyz</text></annotation></passage></document></collection>'
+    )
     (read,) = read_documents(tmp_path / "docs.xml").mentions
     assert (read.type, read.gold) == ("Gene", ("102", "103"))
 
 
 def test_what_was_split_is_said_once(tmp_path: Path) -> None:
-    (tmp_path / "docs.txt").write_text(IDS_OF_ALL["pubtator"][1].replace("@@", "102,103"))
+    (tmp_path / "docs.txt").write_text("1|t|abc xyz\n1|a|\n1\t4\t7\txyz\tGene\t102,103\n")
     kb = arbo.KnowledgeBase([arbo.Entity("102", "xyz"), arbo.Entity("103", "xyz like")])
     result = arbo.Linker(kb).link(read_documents(tmp_path / "docs.txt"))
     assert result.evaluate().linking.accuracy == 1

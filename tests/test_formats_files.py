@@ -2,7 +2,6 @@
 
 import gzip
 import os
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import pytest
 from builders import python
 
 from arbo.errors import DataError
-from arbo.files import write_lines
 from arbo.formats import files, read_documents, read_knowledge_base
 from arbo.formats.files import data_files, read_head, read_lines, read_text, unpacked
 
@@ -94,20 +92,6 @@ def test_a_folder_gives_its_data_files_by_name(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read") as caught:
         list(read_lines(tmp_path))
     assert caught.value.file == str(tmp_path)
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "out.jsonl"
-    path.write_text("old\n")
-
-    def broken() -> Iterator[str]:
-        yield "new"
-        raise RuntimeError("halfway")
-
-    with pytest.raises(RuntimeError, match="halfway"):
-        write_lines(broken(), path)
-    assert [file.name for file in tmp_path.iterdir()] == ["out.jsonl"]
-    assert path.read_text() == "old\n"
 
 
 def test_the_standard_input_is_read_once_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

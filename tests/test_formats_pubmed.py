@@ -3,24 +3,22 @@
 from pathlib import Path
 
 import pytest
-from format_files import NBIB, PUBMED_XML
+from format_files import PUBMED_XML
 
 import arbo
 from arbo.formats import read_documents, read_knowledge_base
 from arbo.kb.saving import save
 
 CSV = 'PMID,Title,Abstract,year\n123,Marsh fever in birds.,"AIM: To count - by night and day.",1990\n124,Other.,,\n'
-WANTED = [("123", "Marsh fever in birds.\nAIM: To count - by night and day."), ("124", "Other.")]
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.txt", "\n".join(NBIB)), ("a.xml", PUBMED_XML), ("a.csv", CSV)])
-def test_titles_and_abstracts_are_texts(name: str, content: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content)
-    guessed: list[str] = []
-    documents = read_documents(tmp_path / name, announce_format=guessed.append)
-    assert [(one.id, one.text) for one in documents] == WANTED[: len(documents)]
-    assert guessed == ["csv" if name == "a.csv" else "pubmed"]
-    assert documents.notes.get("articles without an abstract", 1) == 1
+def test_titles_and_abstracts_of_a_table_are_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    documents = read_documents(tmp_path / "a.csv")
+    assert [(one.id, one.text) for one in documents] == [
+        ("123", "Marsh fever in birds.\nAIM: To count - by night and day."),
+        ("124", "Other."),
+    ]
 
 
 def test_articles_follow_one_another_without_a_blank_line_and_chapters_are_articles(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from builders import save_lines
 from format_files import BIOC, BIOC_XML, PERRY, PUBANNOTATION, RDF, save, tabs
-from test_formats import lines_of, read
+from test_formats import read
 
 import arbo
 from arbo.errors import DataError, UsageError
@@ -294,19 +294,6 @@ def test_a_file_that_is_malformed_or_hostile_is_refused(
 
 
 # arbo's JSON lines
-
-
-def test_further_keys_are_written_again_and_do_not_change_fingerprints(tmp_path: Path) -> None:
-    first = read("entities", save_lines(tmp_path / "kb.jsonl", {"id": "D1", "name": "x", "y": [1]}))
-    first.to_jsonl(tmp_path / "again.jsonl.gz")
-    again = read("entities", tmp_path / "again.jsonl.gz")
-    assert [*map(lines_of, again)] == [*map(lines_of, first)]
-    assert again.fingerprint == arbo.KnowledgeBase([arbo.Entity("D1", "x")]).fingerprint
-    assert hash(again["D1"]) == hash(arbo.Entity("D1", "x"))
-    one = {"id": "m", "spans": [[0, 1]]}
-    path = save_lines(tmp_path / "twice.jsonl", *({"id": name, "text": "x", "mentions": [one]} for name in "ab"))
-    with pytest.raises(DataError, match="'m': documents 'a' and 'b' both have a mention with this id"):
-        read_documents(path)
 
 
 @pytest.mark.parametrize("name", ["jsonl", "pubtator"])
