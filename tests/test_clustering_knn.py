@@ -23,10 +23,7 @@ def nearly_equal(n: int, dim: int, seed: int = 0) -> Array:
     return np.where(bits == 1, np.nextafter(base, np.float32(9)), base)
 
 
-# --- equal to brute force; `test_clustering_index` does so for small problems of all kinds, with limits
-
-
-# --- near-ties: what float32 products cannot tell apart
+# --- near-ties: what float32 products cannot tell apart; `differential.search` has problems of all kinds
 
 
 @pytest.mark.parametrize("metric", METRICS)

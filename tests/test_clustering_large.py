@@ -1,5 +1,7 @@
 """Large and extreme graphs: a million nodes, many cycles in each other, more edges than an int32 can count."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from engine_builders import assert_same, make
@@ -81,6 +83,19 @@ def test_a_large_undirected_forest_weighs_what_scipy_finds():
     one_root = coo_array((weight[order], tuple(ends)), shape=(n_nodes, n_nodes))
     tree = minimum_spanning_tree(one_root.tocsr())
     np.testing.assert_array_equal(np.sort(edges_of(result).weight), np.sort(tree.data))
+
+
+def test_edges_of_stride_zero_are_not_copied():
+    """The same edge from entity 0 to mention 1 again and again, in four bytes an array."""
+    arrays = [np.broadcast_to(value, 10) for value in (np.int32(0), np.int32(1), np.float32(0.5))]
+    tracemalloc.start()
+    try:
+        graph = make(*arrays)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert graph.n_edges == 10
+    assert graph.source.strides == graph.target.strides == graph.weight.strides == (0,)
 
 
 @pytest.mark.parametrize("method", ["arborescence", "undirected"])

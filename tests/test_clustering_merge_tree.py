@@ -3,22 +3,10 @@
 import numpy as np
 import pytest
 from engine_builders import mention_graph
-from oracles.trees import component_labels
 from scipy.cluster import hierarchy
 from scipy.spatial.distance import pdist, squareform
 
 from clustering import merge_tree
-
-
-def random_graphs(n_graphs, distinct):
-    """Yield (source, target, weight, n_mentions), self-loops and copies included."""
-    rng = np.random.default_rng(distinct)
-    for _ in range(n_graphs):
-        n = int(rng.integers(1, 25))
-        n_edges = int(rng.integers(0, 2 * n + 1))
-        source, target = rng.integers(0, n, (2, n_edges))
-        draw = rng.permutation(n_edges) if distinct else rng.integers(0, 4, n_edges)
-        yield source, target, (draw - n_edges // 3) / 4, n
 
 
 def complete(points):
@@ -26,30 +14,6 @@ def complete(points):
     distance = squareform(pdist(points, "sqeuclidean"))
     source, target = np.nonzero(~np.eye(len(points), dtype=bool))
     return mention_graph(source, target, distance[source, target], len(points))
-
-
-ties_or_none = pytest.mark.parametrize("distinct", [True, False], ids=["distinct", "ties"])
-
-
-@ties_or_none
-def test_merges_follow_the_rules_of_their_numbering(distinct):
-    """Merge i joins two nodes that were not joined before; the one with the smaller leaf stands left."""
-    for source, target, weight, n in random_graphs(300, distinct):
-        tree = merge_tree(mention_graph(source, target, weight, n))
-        ends = np.minimum(source, target).tolist(), np.maximum(source, target).tolist()
-        given = set(zip(*ends, weight.tolist(), strict=True))
-        joining = list(zip(tree.source.tolist(), tree.target.tolist(), tree.height.tolist(), strict=True))
-        leaves = {leaf: {leaf} for leaf in range(n)}
-        for i, edge in enumerate(joining):
-            left, right = leaves.pop(tree.left[i]), leaves.pop(tree.right[i])
-            assert min(left) < min(right)
-            assert edge in given
-            assert (edge[0] in left and edge[1] in right) or (edge[0] in right and edge[1] in left)
-            leaves[n + i] = left | right
-        assert (np.diff(tree.height) >= 0).all()
-        labels = component_labels(source, target, n)
-        assert sorted(map(min, leaves.values())) == np.unique(labels).tolist()
-        assert tree.n_leaves == n
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 40])

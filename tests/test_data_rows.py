@@ -215,7 +215,6 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"start": 0.5, "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not 0.5"),
         ({"start": "0", "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not a string"),
         ({"start": float("inf"), "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not inf"),
-        ({"start": -1, "end": 4}, "'d1': the span -1 to 4 begins before the document"),
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
         (LEFT | {"text": "Right"}, "'d1': the 'text' differs from that in row 0 for the same document; 'text' is"),
         (LEFT | {"document_id": "d2", "text": None}, "'d2': the first row of a document needs its 'text'"),

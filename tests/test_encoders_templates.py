@@ -58,10 +58,6 @@ def test_literals_are_one_token_where_the_vocabulary_has_it(bert: Tower) -> None
     assert " ".join(tokens) == "[CLS] [unused0] [ s ##t ##a ##r ##t ] of of marsh fever [SEP]"
 
 
-def test_cls_and_sep_are_what_the_model_calls_them(roberta: Tower) -> None:
-    assert spell(roberta, "[CLS] {mention} [SEP]", 20, "fever") == ["<s>", "fever", "</s>"]
-
-
 def test_cls_and_sep_are_nothing_where_the_model_has_none() -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="b")))
     (row,) = Speller.of(tokenizer, mention_template("[CLS] {mention} [SEP]"), 4)([["a"]])

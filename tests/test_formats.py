@@ -110,7 +110,7 @@ def test_encodings_and_line_ends_change_nothing(tmp_path: Path, kind: str, name:
         (lambda raw: gzip.compress(raw, mtime=0)[:-9], "is truncated; download it again"),
         (lambda raw: b"\x1f\x8bplain text", "the gzip file is damaged"),
         (lambda raw: raw + b"\xe9", "not UTF-8"),
-        (lambda raw: b"PK\3\4" + raw, "a zip archive or a spreadsheet"),
+        (lambda raw: b"PK\3\4" + raw, "a zip archive or a spreadsheet; unpack it, or save the sheet as CSV"),
     ],
 )
 def test_a_damaged_file_is_never_skipped(tmp_path: Path, kind: str, name: str, damage: Any, words: str) -> None:
