@@ -126,9 +126,3 @@ def test_documents_add(documents):
     assert counts["blanc"][:4] == together["blanc"][:4]
     assert counts["blanc"][5] <= together["blanc"][5]
     assert scores_from_counts(counts)["muc"] == scores_from_counts(together)["muc"]
-
-
-@pytest.mark.parametrize("function", [coreference_counts, coreference_scores])
-def test_a_mention_twice_on_a_side_is_refused(function):
-    with pytest.raises(ValueError, match="mention 7 is twice in the response: in clusters 0 and 2"):
-        function([[7]], [[7, 8], [9], [7]])
