@@ -6,7 +6,7 @@ try many histories: ``python tests/campaign growth``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,6 +49,7 @@ class LettersEncoder(VectorEncoder):
 
 def equal(one: arbo.Result, other: arbo.Result, *, lines: bool = True) -> None:
     """Fail unless the tables of two results are equal; without ``lines``, corrections may come from other files."""
+    assert one.manifest["documents"] == other.manifest["documents"]
     for name in TABLES:
         first, second = getattr(one, name), getattr(other, name)
         if name == "correction_table" and first is not None and not lines:
@@ -78,17 +79,7 @@ class History:
         self.folder = folder
         self.rng = np.random.default_rng(seed)
         self.kb = KB if kb else None
-        self.documents = {
-            one.id: one
-            for i in range(N_DOCUMENTS)
-            for one in [
-                document(
-                    f"d{self.rng.integers(10**6)}-{i}",
-                    *self.rng.choice(NAMES, self.rng.integers(0, 4)),
-                    domain=[None, "x"][i % 3 == 2],
-                )
-            ]
-        }
+        self.documents = {one.id: one for one in map(self._document, range(N_DOCUMENTS))}
         self.linker = self._linker(dense=dense, reranked=reranked and kb)
         self.whole_is_equal = kb or dense
         self.there = self._some(0.5)
@@ -96,6 +87,11 @@ class History:
         self.lines = self._drawn_lines()
         self.result = self._decide()
         self.steps = [("begin", *self.there)]
+
+    def _document(self, i: int) -> arbo.Document:
+        name, texts = f"d{self.rng.integers(10**6)}-{i}", self.rng.choice(NAMES, self.rng.integers(0, 4))
+        made = document(name, *texts, domain=[None, "x"][i % 3 == 2])
+        return replace(made, metadata={"number": i} if i % 2 else {})
 
     def _linker(self, *, dense: bool, reranked: bool) -> arbo.Linker:
         rng = self.rng
@@ -180,7 +176,7 @@ class History:
             self.result = self.linker.remove(self.result, [gone])
             home = next(one for one in self.documents.values() if any(m.id == gone for m in one.mentions))
             left = tuple(mention for mention in home.mentions if mention.id != gone)
-            self.documents[home.id] = arbo.Document(home.id, home.text, left, home.domain)
+            self.documents[home.id] = replace(home, mentions=left)
 
     def add(self, lines: Sequence[Any] = ()) -> None:
         """Add some documents, of which some were there before."""

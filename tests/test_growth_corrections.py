@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from builders import document, linker, passage, save_data, save_lines
 from conftest import Run, Sample
@@ -14,7 +13,6 @@ from test_corrections import states
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
-from arbo.retrieval.reranking import known_scores
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
 TEXT = "The marsh fever of kelp blight patients."
@@ -73,27 +71,6 @@ def test_what_corrections_did_to_mentions_is_undone_when_they_no_longer_hold(tmp
     assert [link.mention.text for link in grown.links] == ["marsh", "kelp", "fever", "The"]
     equal(grown, own.link(documents, [*lines, *more]), lines=False)
     equal(grown, own.refit(grown))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weighed_by", ["encoder", "edges", "reranker"])
-def test_the_sample_comes_in_batches_with_corrections(weighed_by: str, sample: Sample) -> None:
-    documents, kb = sample
-    settings: dict[str, Any] = {"encoder": {}, "edges": {"edges": "english"}, "reranker": {"reranker": knows_gold()}}
-    own = arbo.Linker(kb, config={"entity_threshold": 0.35}, **settings[weighed_by])  # a run keeps that of its begin
-    lines = []
-    for one in documents.mentions[::9]:
-        outside = str(one.gold[0]).startswith("NEW") if one.gold else True
-        lines.append({"mention": one.id, **({"new": one.text} if outside else {"entity": one.gold[0]})})
-        if len(lines) % 5 == 0:
-            lines.append({"document": one.document_id, "spans": [[*span] for span in one.spans], "drop": True})
-    result = own.link(documents[:15], lines[:10])
-    for batch in range(1, 6):
-        more = lines[10 * batch : 10 * batch + 10] if batch < 5 else lines[50:]
-        result = own.add(result, documents[15 * batch : 15 * batch + 15], more)
-    assert result.manifest["corrections"]["obeyed"] > 50
-    equal(result, own.refit(result))
-    equal(result, own.link(documents, lines), lines=False)
 
 
 def test_a_resized_mention_gets_the_long_form_as_in_a_new_run() -> None:
@@ -180,28 +157,6 @@ def test_a_reranker_reads_only_new_pairs(changes: dict[str, Any], sample: Sample
     equal(grown, own.link(documents))
 
 
-def test_scores_are_not_made_again_even_if_the_reranker_would_now_say_otherwise(sample: Sample) -> None:
-    documents, kb = sample
-    before = arbo.Linker(kb, reranker=knows_gold()).link(documents[:9])
-    rounded = arbo.Linker(kb, reranker=Oracle(lambda item, entity: knows_gold().score_of(item, entity) + 1e-5))
-    grown = rounded.add(before, documents[9:12])
-    kept = grown.link_table.slice(0, before.link_table.num_rows)
-    assert kept["candidate_scores"] == before.link_table["candidate_scores"]
-    equal(grown, rounded.refit(grown))
-
-
-def test_known_scores_follow_mentions_and_entities_to_their_new_rows() -> None:
-    pairs = np.array([[0, 5], [1, 5], [2, 4], [2, 0]], np.int32)
-    arrays = {"scored.entities": pairs, "score.entities": np.arange(4, dtype=np.float32)}
-    row, entity = np.array([0, -1, 2]), np.array([3, -1, -1, -1, -1, 6])  # mention 1 and entity 4 are gone
-    found = known_scores(arrays, row, entity)
-    assert (found.pairs.tolist(), found.scores.tolist()) == ([[0, 6], [2, 3]], [0, 3])
-    row = np.array([2, 0, 1])
-    later = known_scores(arrays, row, np.arange(6))
-    assert later.pairs.tolist() == [[1, 5], [2, 5], [0, 4], [0, 0]]
-    assert known_scores({}, row, entity) is None
-
-
 def test_another_reranker_is_refused(sample: Sample) -> None:
     documents, kb = sample
     own, plain = arbo.Linker(kb, reranker=knows_gold()), arbo.Linker(kb)
@@ -209,10 +164,6 @@ def test_another_reranker_is_refused(sample: Sample) -> None:
     for made, given in ((own, plain), (plain, own), (own, other)):
         with pytest.raises(UsageError, match="another reranker; use the same, or link all documents again"):
             given.add(made.link(documents[:3]), [])
-    short = Oracle(lambda item, entity: 0.0)
-    object.__setattr__(short, "score", lambda *_: [0.0])
-    with pytest.raises(arbo.DataError, match="return one for each pair"):
-        own.configured(reranker=short).add(own.link(documents[:3]), documents[3:6])
 
 
 def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from builders import linker
 from conftest import Sample
+from oracles.trees import component_labels
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 import arbo
 from arbo.data import mention_inputs
@@ -99,32 +101,6 @@ def test_a_path_leads_to_the_entity_over_its_bottleneck(sample: Sample, method: 
     assert (by_mention > 20) == (method != "independent")
 
 
-def test_independent_takes_the_nearest_entity(sample: Sample, truth: Truth) -> None:
-    documents, kb = sample
-    settings = {"entity_threshold": None, "mention_threshold": None}
-    expected = truth.entity.max(axis=1)
-    for configured in (linker(kb, method="independent", **settings), linker(kb, k=0, **settings)):
-        scores = [link.score for link in configured.link(documents).links]
-        np.testing.assert_allclose(scores, expected, atol=CLOSE)
-
-
-def test_minimax_bottlenecks_are_the_smallest(sample: Sample, truth: Truth) -> None:
-    documents, kb = sample
-    k = 3
-    settings = {"entity_threshold": None, "mention_threshold": None}
-    found = [link.bottleneck for link in linker(kb, method="minimax", k=k, **settings).link(documents).links]
-    np.fill_diagonal(others := truth.mention.copy(), -np.inf)
-    best = 1 - truth.entity.max(axis=1)
-    lists = np.argsort(-others.round(6), axis=1, kind="stable")[:, :k]
-    weight = np.take_along_axis(1 - others, lists, axis=1)
-    for _ in range(len(best)):
-        through = np.maximum(best[lists], weight).min(axis=1)
-        if (through >= best).all():
-            break
-        best = np.minimum(best, through)
-    np.testing.assert_allclose(found, best, atol=CLOSE)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_discovered_clusters_hang_together(sample: Sample, truth: Truth, method: Method) -> None:
     documents, kb = sample
@@ -141,12 +117,8 @@ def test_discovered_clusters_hang_together(sample: Sample, truth: Truth, method:
         within = 1 - truth.mention[np.ix_(rows, rows)]
         assert cluster.weakest_join <= limit + CLOSE
         assert np.abs(within - cluster.weakest_join).min() < CLOSE  # the weight of one of its edges
-        reached = {0}
-        while len(reached) < len(rows):  # Prim: no edge that is needed is heavier than the weakest join
-            outside = [i for i in range(len(rows)) if i not in reached]
-            gap = within[np.ix_(sorted(reached), outside)]
-            assert gap.min() <= cluster.weakest_join + CLOSE
-            reached.add(outside[int(gap.min(axis=0).argmin())])
+        lightest = minimum_spanning_tree(1 + within)  # 1, as no weight may be 0
+        assert lightest.data.max() <= 1 + cluster.weakest_join + CLOSE
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -155,18 +127,10 @@ def test_discovery_is_single_linkage(sample: Sample, k: int) -> None:
     documents, _ = sample
     result = arbo.Linker(config=arbo.LinkerConfig(k=k)).discover(documents)
     retrieval = arbo.Linker().retrieve(documents, k=k)
-    near = retrieval.mentions.dissimilarity <= result.manifest["threshold"]["mention"]
-    parent = list(range(len(near)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            i = parent[i]
-        return i
-
-    for i, j in zip(*np.nonzero(near), strict=True):
-        parent[root(int(i))] = root(int(retrieval.mentions.ids[i, j]))
+    row, place = np.nonzero(retrieval.mentions.dissimilarity <= result.manifest["threshold"]["mention"])
     expected: dict[int, set[str]] = {}
-    for i, mention in enumerate(documents.mentions):
-        expected.setdefault(root(i), set()).add(mention.id)
+    labels = component_labels(row, retrieval.mentions.ids[row, place], len(documents.mentions))
+    for label, mention in zip(labels.tolist(), documents.mentions, strict=True):
+        expected.setdefault(label, set()).add(mention.id)
     found = {frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters}
     assert found == set(map(frozenset, expected.values()))

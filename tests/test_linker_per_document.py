@@ -44,11 +44,10 @@ def test_links_are_those_of_each_document_alone(texts: list[list[str]], changes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edges", [None, "english"])
-def test_links_of_the_sample_are_those_of_each_document_alone(edges: Any) -> None:
+def test_links_by_learnt_edges_are_those_of_each_document_alone() -> None:
     sample, kb = arbo.load_sample()
     documents = sample[:30]
-    one = arbo.Linker(kb, edges=edges, config=arbo.LinkerConfig(entity_threshold=0.3, mention_threshold=0.6))
+    one = arbo.Linker(kb, edges="english", config=arbo.LinkerConfig(entity_threshold=0.3, mention_threshold=0.6))
     own = one.configured(config=replace(one.config, per_document=True))
     links = list(own.link(documents).links)
     assert links == links_alone(own, list(documents)) == links_alone(one, list(documents))

@@ -11,7 +11,6 @@ from builders import document, kb_of, linker
 from histories import equal
 
 import arbo
-from arbo.data.releases import Exchange
 from arbo.engine import Neighbors
 from arbo.retrieval.groups import Search, search_all
 
@@ -89,12 +88,6 @@ def test_an_index_and_a_file_have_the_same_keys(tmp_path: Path) -> None:
     documents, _ = arbo.load_sample()
     before = arbo.Linker(arbo.KnowledgeBase(kb.entities[5:])).link(documents)
     equal(arbo.Linker(kb).add(before), arbo.Linker(index).add(before))
-
-
-def test_entities_out_of_order_are_sought_again() -> None:
-    one = arbo.KnowledgeBase([arbo.Entity(f"D{i}", f"name {i}") for i in range(6)])
-    other = arbo.KnowledgeBase([one.entities[i] for i in (3, 0, 1, 4, 2)])
-    assert Exchange(one.keys, other.keys).unchanged().tolist() == [1, 2, 4, -1, -1, -1]
 
 
 def test_an_obsolete_id_of_several_entities_is_not_followed() -> None:
