@@ -44,24 +44,20 @@ def test_a_chain_of_two_clusters_is_found() -> None:
     ]
 
 
-def test_parts_below_the_threshold_are_no_giants_if_they_have_few_names() -> None:
-    names = [f"here {i % 6}" if i < 30 else f"there {i % 6}" for i in range(60)]
-    (giant,) = described(names, partition(two_chains(0.5)))
-    assert giant["splits_below"] == 0.5
-    assert described(names, partition(two_chains(0.5), threshold=0.4999)) == []
-
-
 @pytest.mark.parametrize(
-    "names",
+    ("names", "n_others", "is_giant"),
     [
-        ["mice"] * 60,
-        ["Mice", "mice", "MICE"] * 20,
-        ["mouse", "mice", "animal"] * 20,
-        ["mice"] * 50 + [f"mouse {i}" for i in range(10)],
+        ([case(f"mouse {i}") for i in range(5) for case in (str.lower, str.upper, str.title)] * 4, 0, False),
+        (["mice"] * 50 + [f"mouse {i}" for i in range(10)], 0, False),
+        *(([f"name {i}" for i in range(60)], n_others, n_others < 1140) for n_others in (0, 1139, 1140)),
     ],
 )
-def test_an_entity_that_is_often_mentioned_is_no_giant(names: list[str]) -> None:
-    assert described(names, partition(two_chains(0.5))) == []
+def test_a_giant_has_many_names_and_more_than_a_twentieth_of_all_mentions(
+    names: list[str], n_others: int, is_giant: bool
+) -> None:
+    chains = two_chains(0.5)
+    graph = Graph.from_edges(chains.source, chains.target, chains.weight, n_entities=0, n_nodes=60 + n_others)
+    assert bool(described([*names, *map(str, range(n_others))], partition(graph))) == is_giant
 
 
 def test_a_cluster_of_an_entity_is_not_discovered() -> None:
@@ -70,14 +66,6 @@ def test_a_cluster_of_an_entity_is_not_discovered() -> None:
     assert (linked.entity == 0).all()
     assert described(names, linked) == []
     assert described(names, partition(two_chains(0.5, entity=True), threshold=(-1, 1)))[0]["mentions"] == 60
-
-
-@pytest.mark.parametrize(("n_others", "is_giant"), [(0, True), (539, True), (1140, False), (1139, True)])
-def test_a_giant_holds_more_than_a_twentieth_of_all_mentions(n_others: int, is_giant: bool) -> None:
-    chains = two_chains(0.5)
-    graph = Graph.from_edges(chains.source, chains.target, chains.weight, n_entities=0, n_nodes=60 + n_others)
-    names = [f"name {i}" for i in range(60 + n_others)]
-    assert bool(described(names, partition(graph))) == is_giant
 
 
 @pytest.mark.parametrize("n", [0, 1, 20, 21])
@@ -119,17 +107,10 @@ def test_giants_by_their_definition() -> None:
     assert n_found > 20
 
 
-@pytest.fixture(scope="module")
-def ecbplus(shared: Callable[[str], Path]) -> arbo.Corpus:
-    return arbo.read_documents(shared("data/ecbplus/ECB_Test_corpus.txt"), "ecbplus")
-
-
-@pytest.fixture(scope="module")
-def loose(ecbplus: arbo.Corpus) -> arbo.Result:
-    return arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.5)).discover(ecbplus)
-
-
-def test_a_loose_threshold_makes_a_giant_of_the_news(loose: arbo.Result, ecbplus: arbo.Corpus) -> None:
+def test_a_loose_threshold_makes_a_giant_of_the_news(shared: Callable[[str], Path]) -> None:
+    ecbplus = arbo.read_documents(shared("data/ecbplus/ECB_Test_corpus.txt"), "ecbplus")
+    assert arbo.Linker().discover(ecbplus).manifest["giants"] == []
+    loose = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.5)).discover(ecbplus)
     (giant,) = loose.manifest["giants"]
     assert giant["cluster"] == loose.discovered[0].id
     members = loose.discovered[0].mentions
@@ -139,18 +120,6 @@ def test_a_loose_threshold_makes_a_giant_of_the_news(loose: arbo.Result, ecbplus
     for threshold, is_whole in ((giant["splits_below"], True), (below, False)):
         split = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=threshold)).discover(ecbplus)
         assert ({len(split.cluster_of(one.id).mentions) for one in members} == {len(members)}) == is_whole
-
-
-def test_sensible_thresholds_make_no_giant(ecbplus: arbo.Corpus) -> None:
-    assert arbo.Linker().discover(ecbplus).manifest["giants"] == []
-
-
-def test_mice_are_no_giant(shared: Callable[[str], Path]) -> None:
-    """In CRAFT nearly half of the taxa are "mice"."""
-    documents = arbo.read_documents(shared("data/craft/dev"), "brat", types=["NCBITaxon"])
-    result = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.8)).discover(documents)
-    assert len(result.discovered[0].mentions) > 0.2 * len(result.links)
-    assert result.manifest["giants"] == []
 
 
 def test_a_giant_is_a_warning_of_the_run(result: arbo.Result, tmp_path: Path) -> None:

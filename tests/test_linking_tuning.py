@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from builders import document
 from conftest import Sample
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import arbo
 from arbo.errors import DataError, UsageError
@@ -125,47 +125,6 @@ def test_what_cannot_be_tuned(
     kb = {False: None, True: sample[1], "empty": empty, "A": of_one}
     with pytest.raises((UsageError, DataError), match=words):
         arbo.Linker(kb[with_kb]).tune(dev if documents is None else documents, **options)
-
-
-NESTED: tuple[Method, ...] = ("independent", "minimax", "undirected")
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> Graph:
-    """Small graphs with few different weights, so that many are equal, or with all different ones."""
-    n_entities, n_mentions = draw(st.integers(1, 3)), draw(st.integers(1, 7))
-    node = st.integers(0, n_entities + n_mentions - 1)
-    ends = draw(st.lists(st.tuples(node, node), max_size=24))
-    few = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 0.75]), min_size=len(ends), max_size=len(ends))
-    weight = draw(st.one_of(few, st.permutations(np.linspace(-1, 1, len(ends)).tolist())))
-    source, target = np.array(ends, np.int64).reshape(-1, 2).T
-    weights = np.array(weight, np.float32)
-    return Graph.from_edges(source, target, weights, n_entities=n_entities, n_nodes=n_entities + n_mentions)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=60)
-@given(graphs(), st.sampled_from(NESTED))
-def test_the_nested_methods_are_nested_in_the_larger_threshold(graph: Graph, method: Method) -> None:
-    """One partition without one of the limits gives the links and parents at every limit above the other."""
-    limits = [-INF, *np.unique(graph.weight).tolist(), INF]
-    for less in limits:
-        for which in (0, 1):
-            every = partition(graph, method, (INF, less) if which == 0 else (less, INF))
-            bottleneck = every.bottleneck[graph.n_entities :]
-            for more in limits if method == "independent" and which == 0 else [w for w in limits if w >= less]:
-                at = partition(graph, method, (more, less) if which == 0 else (less, more))
-                is_linked = bottleneck <= more
-                np.testing.assert_array_equal(at.entity, np.where(is_linked, every.entity, -1))
-                parent = every.parent[graph.n_entities :]
-                np.testing.assert_array_equal(at.parent[graph.n_entities :], np.where(is_linked, parent, -1))
-
-
-def test_arborescence_is_not_nested() -> None:
-    """The example of the design, mention edges up to 1: mention 2 goes to entity 1 at 10 and to entity 0 at 5."""
-    graph = Graph.from_edges([0, 3, 1], [2, 2, 3], [4.0, 1.0, 10.0], n_entities=2, n_nodes=4)
-    assert partition(graph, "arborescence", (10, 1)).entity.tolist() == [1, 1]
-    assert partition(graph, "arborescence", (5, 1)).entity.tolist() == [0, -1]
 
 
 @pytest.fixture(scope="module")
@@ -307,12 +266,6 @@ def test_what_tuning_does_not_choose_stays(sample: Sample, dev: arbo.Corpus) -> 
     assert any(link.entity is None for link in arbo.Linker(kb, config=tuned).link(dev).links)
 
 
-def test_a_single_mention_is_enough_to_link(sample: Sample) -> None:
-    entity = next(iter(sample[1]))
-    documents = [document("d", (entity.name, (entity.id,)))]
-    assert arbo.Linker(sample[1]).tune(documents).link(documents).links[0].entity == entity.id
-
-
 def test_a_tuned_configuration_comes_back_from_its_file(tuned: arbo.Linker, tmp_path: Path) -> None:
     file = tmp_path / "tuned.json"
     write_json({"config": tuned.config.as_dict(), "tuning": tuned.tuning.as_dict()}, file)
@@ -387,16 +340,3 @@ def test_independent_linking_is_the_threshold_on_the_best_entity(
     truth = nil_curve(is_nil & annotated, -nearest.astype(np.float64), annotated=annotated)
     (trial,) = (trial for trial in tuned.tuning.trials if trial.method == "independent")
     assert trial.score == pytest.approx(truth.best.f1)
-
-
-def test_links_play_no_part(sample: Sample, dev: arbo.Corpus) -> None:
-    """With another right entity for every mention the NIL decisions, and so the choice, stay the same."""
-    kb = sample[1]
-
-    def moved(mention: arbo.Mention) -> arbo.Mention:
-        ids = None if mention.gold is None else tuple(kb.entities[0].id if id_ in kb else id_ for id_ in mention.gold)
-        return replace(mention, gold=ids)
-
-    documents = [replace(one, mentions=tuple(map(moved, one.mentions))) for one in dev]
-    tuned, others = (arbo.Linker(kb).tune(these, objective="nil_f1").config for these in (dev, documents))
-    assert replace(others, confidence=None) == replace(tuned, confidence=None)  # that one is about links
