@@ -1,6 +1,5 @@
 """Linking with a reranker, from end to end and from the command line."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +17,6 @@ from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
 from arbo.retrieval.reranking import ScoreMemory, rerank, reranked
-
-
-def test_thresholds_are_of_those_who_make_the_edges() -> None:
-    documents, kb = arbo.load_sample()
-    own = replace(indifferent(), threshold=0.4)
-    thresholds = arbo.Linker(kb, reranker=own).link(documents[:3]).manifest["threshold"]
-    assert thresholds == {"entity": 0.4, "mention": arbo.NgramEncoder().threshold[1]}
 
 
 def test_settings_for_a_reranker_need_one() -> None:
@@ -78,11 +70,6 @@ def test_the_second_stage_is_one_function() -> None:
     one = sparing.candidates(documents, k=7)
     assert one.made_by == skipped.made_by != again.made_by == found.made_by
     assert np.array_equal(one.entities, skipped.entities)
-    corpus = arbo.Corpus.of(documents)
-    retrieval = linker.retrieve(corpus, k=2)
-    first = replace(linker, reranker=None).retrieve(corpus, k=2)
-    assert np.array_equal(retrieval.mentions.dissimilarity, first.mentions.dissimilarity)
-    assert retrieval.graph(2).n_edges == first.graph(2).n_edges
 
 
 def test_the_score_of_an_entity_that_is_no_candidate_is_zero() -> None:
@@ -114,7 +101,6 @@ def test_explain_tune_evaluate_and_keep(tmp_path: Path) -> None:
     assert tuned.link(documents).evaluate().accuracy_with_nil == pytest.approx(tuned.tuning.best.score)
     result.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["reranker"] == {"encoder": "oracle"}
-    assert len(linker.discover(documents).links) == len(documents.mentions)  # there is nothing to rerank
 
 
 # A cross-encoder, from the command line
@@ -174,47 +160,24 @@ def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: py
     assert two.link_table["candidate_scores"].slice(0, len(was)) == was
 
 
-def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
-    tuned, out = files / "tuned.json", files / "run"
-    assert run("tune", *linking(files, "docs.jsonl"), "--reranker", files / "cross", "--out", tuned).code == 0
-    assert run("link", *linking(files, "docs.jsonl"), "--config", tuned, "--out", out).code == 0
-    assert arbo.Result.load(out).manifest["encoder"]["reranker"]["model"] == str(files / "cross")
-    changed = CrossEncoder.from_pretrained(files / "cross", replace(CrossEncoderConfig(max_length=40), context=3))
-    changed.save_pretrained(files / "other")
-    refused = run("link", *linking(files, "docs.jsonl"), "--config", tuned, "--reranker", files / "other", "--out", out)
-    assert refused.code == 2
-    assert "tuned with another reranker" in refused.told
-    assert run("tune", *linking(files, "docs.jsonl"), "--out", files / "without.json").code == 0
-    given = ["--config", files / "without.json", "--reranker", files / "cross", "--out", out]
-    refused = run("link", *linking(files, "docs.jsonl"), *given)
-    assert refused.code == 2
-    assert "tuned without a reranker" in refused.told
+def test_tune_remembers_the_reranker_and_how_it_was_asked(run: Run, files: Path) -> None:
+    job, same = linking(files, "docs.jsonl"), ["--set", "candidates=2", "--set", "skip_margin=0.25"]
+    link, tune, tuned, plain, out = ["link", *job], ["tune", *job], files / "t.json", files / "p.json", files / "run"
+    run(*tune, "--reranker", files / "cross", *same, "--out", tuned).ok()
+    run(*tune, "--out", plain).ok()
+    config = replace(CrossEncoderConfig(max_length=40), context=3)
+    CrossEncoder.from_pretrained(files / "cross", config).save_pretrained(files / "other")
+    for given, words in (
+        (["--config", tuned, "--reranker", files / "other"], "tuned with another reranker"),
+        (["--config", plain, "--reranker", files / "cross"], "tuned without a reranker"),
+        (["--config", tuned, "--set", "candidates=3"], "was tuned with candidates=2, not"),
+        (["--config", tuned, "--set", "skip_margin=0.5"], "was tuned with skip_margin=0.25, not"),
+    ):
+        refused = run(*link, *given, "--out", out)
+        assert (refused.code, words in refused.told) == (2, True), refused.told
     discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", tuned, "--out", out)
-    assert discovered.code == 2
-    assert f"{tuned} was tuned with a reranker" in discovered.told
-
-
-@pytest.mark.parametrize(
-    ("asked", "same", "other"),
-    [
-        ("candidates", ["--set", "candidates=2"], ["--set", "candidates=3"]),
-        ("skip_margin", ["--set", "skip_margin=0.25"], ["--set", "skip_margin=0.5"]),
-    ],
-)
-def test_thresholds_are_of_a_reranker_that_is_asked_alike(
-    run: Run, files: Path, asked: str, same: list[object], other: list[object]
-) -> None:
-    tuned, out = files / "tuned.json", files / "run"
-    assert run("tune", *linking(files, "docs.jsonl"), "--reranker", files / "cross", *same, "--out", tuned).code == 0
-    value = json.loads(tuned.read_text("utf-8"))["config"][asked]
-    refused = run("link", *linking(files, "docs.jsonl"), "--config", tuned, *other, "--out", out)
-    assert refused.code == 2
-    assert f"was tuned with {asked}={value}, not" in refused.told
+    assert (discovered.code, f"{tuned} was tuned with a reranker" in discovered.told) == (2, True)
     assert not out.exists()
-    assert run("link", *linking(files, "docs.jsonl"), "--config", tuned, *same, "--k", 1, "--out", out).code == 0
-
-
-def test_candidates_of_an_encoder_alone_are_free(run: Run, files: Path) -> None:
-    assert run("tune", *linking(files, "docs.jsonl"), "--out", files / "tuned.json").code == 0
-    given = ["--config", files / "tuned.json", "--set", "candidates=5", "--out", files / "run"]
-    assert run("link", *linking(files, "docs.jsonl"), *given).code == 0
+    run(*link, "--config", tuned, *same, "--k", 1, "--out", out).ok()
+    assert arbo.Result.load(out).manifest["encoder"]["reranker"]["model"] == str(files / "cross")
+    run(*link, "--config", plain, "--set", "candidates=5", "--out", out).ok()  # those of an encoder alone are free

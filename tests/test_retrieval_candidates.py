@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import document, kb_of
+from builders import kb_of
 from hypothesis import given, strategies as st
 from rerankers import indifferent
 
@@ -15,11 +15,11 @@ import arbo
 from arbo.data.gold import Gold
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.reranking import Candidates, best_first, rerank
+from arbo.retrieval.reranking import Candidates, rerank
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from library.union import is_gold, repeated, union, with_gold
+from library.union import is_gold, union, with_gold
 
 NONE = -np.inf
 
@@ -32,13 +32,7 @@ def candidates(*rows: list[int], k: int | None = None) -> Candidates:
     return Candidates(entities, scores, "documents", "kb", {"encoder": "made up"})
 
 
-def equal(one: Candidates, other: Candidates) -> bool:
-    same = (one.documents, one.knowledge_base, one.made_by) == (other.documents, other.knowledge_base, other.made_by)
-    return same and np.array_equal(one.entities, other.entities) and np.array_equal(one.scores, other.scores)
-
-
 ROW = st.lists(st.integers(0, 9), unique=True, max_size=5)
-lists = st.lists(ROW, max_size=6)
 
 
 def test_those_of_a_linker_are_the_nearest_entities() -> None:
@@ -63,18 +57,11 @@ def test_entities_are_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     linker.configured(config=arbo.LinkerConfig(k=2)).link(documents[:2])
     linker.undivided().candidates(["RV Petrel"], k=3)
     assert len(encoded) == 1
-    assert equal(once, again)
+    assert np.array_equal(once.entities, again.entities)
+    assert np.array_equal(once.scores, again.scores)
     replace(linker, encoder=NgramEncoder()).link(documents[:2])
     linker.configured(kb=arbo.KnowledgeBase(kb.entities[1:])).link(documents[:2])
     assert len(encoded) == 3
-
-
-def test_more_than_there_are_and_other_domains() -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("A", "marsh fever", domain="x"), arbo.Entity("B", "fever", domain="y")])
-    documents = arbo.Corpus([document("d", "fever", domain="x"), arbo.Document("e", "", (), "y")])
-    found = arbo.Linker(kb).candidates(documents, k=64)
-    assert found.entities.tolist() == [[0, -1]]
-    assert found.scores[0, 1] == NONE
 
 
 def test_nothing_and_what_cannot_be_candidates() -> None:
@@ -137,18 +124,6 @@ def test_a_union_takes_turns(sets: list[list[list[int]]]) -> None:
         turns = [rows[mention][turn] for turn in range(5) for rows in sets if turn < len(rows[mention])]
         expected = list(dict.fromkeys(turns))
         assert found == expected + [-1] * (both.k - len(expected))
-
-
-@given(lists)
-def test_order_and_repetition(rows: list[list[int]]) -> None:
-    table = np.array([(row + row[::-1] + [-1] * 10)[:10] for row in rows], np.int32).reshape(len(rows), 10)
-    marked = repeated(table)
-    for row, marks in zip(table.tolist(), marked.tolist(), strict=True):
-        assert marks == [id_ >= 0 and id_ in row[:place] for place, id_ in enumerate(row)]
-    scores = np.where(table >= 0, (table % 3).astype(np.float32), NONE).astype(np.float32)
-    entities, _ = best_first(table, scores)
-    for row, ordered in zip(table.tolist(), entities.tolist(), strict=True):
-        assert ordered == sorted(row, key=lambda id_: (id_ < 0, -(id_ % 3)))
 
 
 @pytest.mark.parametrize("train", [None, slice(30)])

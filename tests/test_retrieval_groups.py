@@ -1,7 +1,6 @@
 """Search, and so links and clusters, stay inside a group: a domain and a kind of mapped types."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,7 @@ from arbo.data.documents import Document, Entity, Mention
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.by_name import VectorEncoder
 from arbo.errors import UsageError
-from arbo.results.result import Result
-from arbo.results.run import Link
-from arbo.retrieval.groups import GroupedEntities, nearest_within, rows_by, with_entities
 from clustering import METHODS
-from clustering.knn import silent
-from clustering.vectors import Vectors
 
 DOMAINS = (None, "lego", "yugioh", "star trek")
 
@@ -47,77 +41,29 @@ def encoder_of(mentions: np.ndarray[Any, Any], entities: Sequence[np.ndarray[Any
     )
 
 
-class Case:
-    """Mentions and entities of several domains, with integer vectors; entities have one or two."""
-
-    def __init__(
-        self, seed: int, *, n_mentions: int = 23, n_entities: int = 11, domains: Sequence[str | None] = DOMAINS
-    ):
-        rng = np.random.default_rng(seed)
-        self.mention_domains = [domains[i] for i in rng.integers(0, len(domains), n_mentions)]
-        # No entity is in the last domain; a mention and an entity of the second there always are.
-        self.entity_domains = [domains[i] for i in rng.integers(0, len(domains) - 1, n_entities)]
-        self.mention_domains[0] = self.entity_domains[0] = domains[1]
-        self.mentions = rng.integers(-2, 3, (n_mentions, 3))
-        self.entities = [rng.integers(-2, 3, (1 + i % 2, 3)) for i in range(n_entities)]
-        self.corpus, self.kb = corpus_of(self.mention_domains), kb_of(self.entity_domains)
-        self.encoder = encoder_of(self.mentions, self.entities)
-
-    def linker(self, kb: KnowledgeBase | None, **config: Any) -> arbo.Linker:
-        return arbo.Linker(kb, self.encoder, arbo.LinkerConfig(**config))
-
-
 @pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(0, 6), st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_neighbours_are_the_nearest_of_the_domain(seed: int, k: int, candidates: int) -> None:
     """Against all inner products, sorted by value and then by row."""
-    case = Case(seed)
-    retrieval = case.linker(case.kb, candidates=candidates).retrieve(case.corpus, k=k)
+    rng, n = np.random.default_rng(seed), 11
+    of_mention = ["lego", *rng.choice(DOMAINS, 22).tolist()]
+    of_entity = ["lego", *rng.choice(DOMAINS[:-1], n - 1).tolist()]  # no entity is in the last domain
+    points = rng.integers(-2, 3, (len(of_mention), 3))
+    names = [rng.integers(-2, 3, (1 + i % 2, 3)) for i in range(n)]  # entities have one vector or two
+    config = arbo.LinkerConfig(candidates=candidates)
+    linker = arbo.Linker(kb_of(of_entity), encoder_of(points, names), config)
+    retrieval = linker.retrieve(corpus_of(of_mention), k=k)
     for found, domains, vectors, most in (
-        (retrieval.entities, case.entity_domains, case.entities, candidates),
-        (retrieval.mentions, case.mention_domains, case.mentions[:, None], k),
+        (retrieval.entities, of_entity, names, candidates),
+        (retrieval.mentions, of_mention, points[:, None], k),
     ):
-        for m, domain in enumerate(case.mention_domains):
-            own = [(-int(max(v @ case.mentions[m] for v in some)), row) for row, some in enumerate(vectors)]
+        for m, domain in enumerate(of_mention):
+            own = [(-int(max(v @ points[m] for v in some)), row) for row, some in enumerate(vectors)]
             own = [pair for pair in own if domains[pair[1]] == domain and (found is retrieval.entities or pair[1] != m)]
             padding = found.ids.shape[1] - len(expected := sorted(own)[:most])
             assert found.ids[m].tolist() == [row for _, row in expected] + [-1] * padding
             assert found.dissimilarity[m].tolist() == [value for value, _ in expected] + [np.inf] * padding
-
-
-@pytest.mark.parametrize("method", [*METHODS, None])
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.slow
-def test_all_domains_together_are_each_by_itself(method: Any, seed: int) -> None:
-    """Linked by each method, or discovered."""
-    case = Case(seed)
-    config = {"method": method or "minimax", "k": 3, "entity_threshold": 1, "mention_threshold": 0, "candidates": 4}
-
-    def decided(kb: Iterable[Entity], corpus: Iterable[Document]) -> Result:
-        linker = case.linker(KnowledgeBase(kb) if method else None, **config)
-        return linker.link(corpus) if method else linker.discover(corpus)
-
-    together = decided(case.kb, case.corpus)
-    for domain in set(case.mention_domains):
-        corpus = Corpus(replace(d, domain=None) for d in case.corpus if d.domain == domain)
-        alone = decided([replace(e, domain=None) for e in case.kb if e.domain == domain], corpus)
-        ids = {mention.id for mention in corpus.mentions}
-        assert facts(together, ids) == facts(alone, ids)
-        assert clusters(together, ids) == clusters(alone, ids)
-
-
-def facts(result: Result, ids: set[str]) -> list[tuple[object, ...]]:
-    def of(link: Link) -> tuple[object, ...]:
-        return link.mention.id, link.entity, link.score, link.margin, link.parent, link.bottleneck, link.candidates
-
-    return [of(link) for link in result.links if link.mention.id in ids]
-
-
-def clusters(result: Result, ids: set[str]) -> set[frozenset[str]]:
-    """Return the clusters that touch these mentions, whole."""
-    every = [frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters]
-    return {cluster for cluster in every if cluster & ids}
 
 
 def test_a_mention_alone_and_one_without_an_entity() -> None:
@@ -170,28 +116,6 @@ def test_domains_that_never_meet_are_an_error(
     assert len(arbo.Linker(kb_of(entities)).discover(corpus_of(mentions)).links) == len(mentions)
     assert len(arbo.Linker(kb_of(entities)).link([]).links) == 0
     assert {link.entity for link in arbo.Linker([]).link(corpus_of(mentions)).links} == {None}
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
-    """Equal vectors are one row of the matrix, and a thing may have none."""
-    from scipy.sparse import csr_array
-
-    rng = np.random.default_rng(1)
-    rows = rng.integers(0, 2, (60, 3)).astype(np.float32)
-    owner = np.sort(rng.choice(np.arange(40), 60))
-    of = [str(rng.integers(0, 3)) for _ in range(40)]
-    make: Callable[[Any], Any] = csr_array if sparse else np.asarray
-    things = Vectors.of(make(rows), owner, n=40)
-    queries = Vectors.of(make(rows[:30]))
-    asked = [str(rng.integers(0, 3)) for _ in range(30)]
-    divided = GroupedEntities(things, rows_by(of))
-    parts = with_entities(asked, divided.rows)
-    found = nearest_within(parts, queries, divided, 5, metric="dot", progress=silent)
-    for q in range(30):
-        best = {t: max(rows[owner == t] @ rows[q], default=None) for t in range(40) if of[t] == asked[q]}
-        expected = sorted((-value, t) for t, value in best.items() if value is not None)[:5]
-        assert found.ids[q].tolist() == [t for _, t in expected]
 
 
 KB = arbo.KnowledgeBase([

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Sample
 from hypothesis import given, strategies as st
 from rerankers import Oracle, indifferent, is_right, knows_gold, small
 
 import arbo
 from arbo.data import MentionInput, mention_inputs
-from arbo.data.gold import Gold
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.reranking import FunctionReranker, ScoreMemory, margins, rerank
 from arbo.retrieval.retrieval import PairScores
@@ -70,7 +68,7 @@ def test_another_number_of_scores() -> None:
             return np.zeros(3)
 
     documents, kb, found = small([[0.9, 0.5]])
-    with pytest.raises(DataError, match=r"scores of the shape \(3,\), not \(2,\)"):
+    with pytest.raises(DataError, match=r"scores of the shape \(3,\), not \(2,\).*return one for each pair"):
         rerank(Other(lambda item, entity: 0.0), found, documents, kb)
 
 
@@ -85,20 +83,12 @@ def test_scores_that_are_no_numbers_or_beyond_float32(said: float, weight: float
         rerank(own, found, documents, kb)
 
 
-def test_an_oracle_that_sees_gold_is_always_right(sample: Sample) -> None:
-    documents, kb = sample
-    found, gold = arbo.Linker(kb).candidates(documents, k=5), Gold.of(documents, kb).entities
-    after = rerank(knows_gold(), with_gold(found, gold), documents, kb)
-    assert is_gold(after.entities[:, :1], gold)[:, 0].tolist() == (gold >= 0).any(axis=1).tolist()
-    assert after.made_by["gold"] == "injected"
-
-
 def test_a_reranked_retrieval_has_the_thresholds_of_who_makes_the_edges() -> None:
     documents, kb = arbo.load_sample()
     first = arbo.Linker(kb)
-    second = first.configured(reranker=indifferent())
+    second = first.configured(reranker=replace(indifferent(), threshold=0.4))
     found, entities = (one.retrieve(documents, k=2) for one in (first, second))
-    assert entities.threshold == (0.5, found.threshold[1])
+    assert entities.threshold == (0.4, found.threshold[1])
     assert (entities.mentions.ids == found.mentions.ids).all()
     assert (entities.mentions.dissimilarity == found.mentions.dissimilarity).all()
     assert entities.settings == {**found.settings, "reranker": indifferent().settings, "skip_margin": None}
@@ -118,10 +108,7 @@ def test_a_function_is_a_reranker() -> None:
     linker = arbo.Linker(kb, reranker=knowing)
     result, expected = linker.link(documents), arbo.Linker(kb, reranker=knows_gold()).link(documents)
     assert result.link_table == expected.link_table
-    found = arbo.Linker(kb).candidates(documents, k=16)
-    one, other = (rerank(own, found, documents, kb) for own in (knowing, knows_gold()))
-    assert np.array_equal(one.entities, other.entities)
-    assert np.array_equal(one.scores, other.scores)
+    assert result.manifest["encoder"]["reranker"]["function"].endswith("knowing")
     arbo.Linker(kb, reranker=knowing, config=arbo.LinkerConfig(skip_margin=2.0)).link(documents)
 
 
@@ -143,24 +130,6 @@ def test_a_function_reads_mentions_with_their_documents_once_and_may_change_its_
     assert found.entities.tolist() == [[2, 1, 0], [1, 0, -1]]
     weighted = rerank(FunctionReranker(function, retrieval_weight=10.0), candidates, documents, kb)
     assert weighted.entities.tolist() == [[0, 1, 2], [0, 1, -1]]
-
-
-def test_a_run_keeps_the_scores_of_a_function(tmp_path: Path) -> None:
-    documents, kb = arbo.load_sample()
-    read: list[str] = []
-
-    def function(mentions: Any, lists: Any) -> Any:
-        read.extend(item.mention.id for item in mentions)
-        return knowing(mentions, lists)
-
-    linker = arbo.Linker(kb, reranker=function)
-    linker.link(documents[:5]).save(tmp_path / "run")
-    read.clear()
-    grown = linker.add(arbo.Result.load(tmp_path / "run"), documents[5:7])
-    assert read
-    assert set(read) <= {mention.id for mention in documents[5:7].mentions}
-    assert grown.link_table == linker.link(documents[:7]).link_table
-    assert grown.manifest["encoder"]["reranker"]["function"].endswith("<locals>.function")
 
 
 def test_a_function_chooses_among_all_candidates_of_a_mention_that_has_a_new_one() -> None:
