@@ -147,28 +147,51 @@ def test_a_last_column_of_blanks_is_the_last_not_the_line(read):
 # Files that cannot be meant
 
 
+CONLL = [
+    ([BEGIN, *words("-", "1)"), END], 3, "chain 1 ends a mention here that has not begun"),
+    ([BEGIN, *words("(2)", "(2)(1|(3", "3)"), END], 3, "chain 1 begins a mention here that does not end"),
+    ([BEGIN, "a 0 0   w   (3)(1  ", END], 2, "chain 1 begins"),
+    ([BEGIN, *words("word"), END], 2, "expected brackets such as `(1`, `1)` or `(1)|(2`, not 'word'"),
+    ([BEGIN, *words("(1)||(2)"), END], 2, "not '(1)||(2)'"),
+    ([BEGIN, *words("(1)", "(1", "1)(2)|(2", "(1"), END], 4, "chain 2 begins"),
+    ([BEGIN, *words("(1))"), END], 2, "expected brackets"),
+    (["", *words("-"), BEGIN, END], 2, "a word outside a document; a document begins with `#begin"),
+    ([BEGIN, END, *words("-")], 3, "a word outside"),
+    ([BEGIN, *words("-"), "#begin document b", END], 1, "`#end document` is missing"),
+    ([BEGIN, END, BEGIN, *words("-")], 3, "`#end document` is missing"),
+    ([BEGIN, END, BEGIN, END], 3, "'(a); part 000': an earlier document has the same name"),
+    (["# nothing"], None, "the file has no documents"),
+    (['{"mentions": ["a"]}'], 1, "is it `jsonl`"),
+]
+"""Lines, the place and the words of the error."""
+JSONL = [
+    ('{"mentions": ["a"]', "not JSON: Expecting ',' delimiter at character 19; write each object on one line"),
+    ("[]", "a cluster must be a JSON object, not this list"),
+    ('{"mentions": [], "mention": 1, "document": "d"}', "unknown key 'mention'; known: document, mentions"),
+    ('{"document": "d"}', "a cluster needs the key 'mentions'"),
+    ('{"mentions": "ab"}', "'mentions' of a cluster must be a list, not a string"),
+    ('{"mentions": [{}], "document": 3}', "'document' of a cluster must be a string (in quotes), not a number"),
+    *(
+        (f'{{"mentions": [{value}]}}', f"a string, an integer or a list of these, not {value}")
+        for value in ("true", "null", "1.5")
+    ),
+    ('{"mentions": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+    ('{"mentions": [' + "9" * 5_000 + "]}", "thousands of digits"),
+]
+"""A line, and the words of the error."""
+
+
 @pytest.mark.parametrize(
-    ("lines", "line", "problem"),
+    ("lines", "format_", "line", "problem"),
     [
-        ([BEGIN, *words("-", "1)"), END], 3, "chain 1 ends a mention here that has not begun"),
-        ([BEGIN, *words("(2)", "(2)(1|(3", "3)"), END], 3, "chain 1 begins a mention here that does not end"),
-        ([BEGIN, "a 0 0   w   (3)(1  ", END], 2, "chain 1 begins"),
-        ([BEGIN, *words("word"), END], 2, r"expected brackets such as `\(1`, `1\)` or `\(1\)\|\(2`, not 'word'"),
-        ([BEGIN, *words("(1)||(2)"), END], 2, r"not '\(1\)\|\|\(2\)'"),
-        ([BEGIN, *words("(1)", "(1", "1)(2)|(2", "(1"), END], 4, "chain 2 begins"),
-        ([BEGIN, *words("(1))"), END], 2, "expected brackets"),
-        (["", *words("-"), BEGIN, END], 2, "a word outside a document; a document begins with `#begin"),
-        ([BEGIN, END, *words("-")], 3, "a word outside"),
-        ([BEGIN, *words("-"), "#begin document b", END], 1, "`#end document` is missing"),
-        ([BEGIN, END, BEGIN, *words("-")], 3, "`#end document` is missing"),
-        ([BEGIN, END, BEGIN, END], 3, r"'\(a\); part 000': an earlier document has the same name"),
-        (["# nothing"], None, "the file has no documents"),
-        (['{"mentions": ["a"]}'], 1, "is it `jsonl`"),
+        *((lines, "conll", line, problem) for lines, line, problem in CONLL),
+        *((['{"mentions": []}', line], "jsonl", 2, problem) for line, problem in JSONL),
     ],
 )
-def test_malformed_files_are_told_by_place(lines, line, problem, read):
-    with pytest.raises(DataError, match=problem) as caught:
-        read(lines)
+def test_malformed_files_are_told_by_place(lines, format_, line, problem, read):
+    with pytest.raises(DataError) as caught:
+        read(lines, format_)
+    assert problem in str(caught.value)
     assert caught.value.line == line
     assert len(caught.value.problem) < 200
 
@@ -208,31 +231,6 @@ def test_clusters(read):
 def test_of_repeated_mentions_the_first_counts(read):
     lines = ['{"mentions": [[1, 2], "x", [1, 2]]}', '{"mentions": ["y", "x"]}', '{"mentions": ["x"]}']
     assert read(lines, "jsonl") == ({"": [[(1, 2), "x"], ["y"]]}, {REPEATED: 3})
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ('{"mentions": ["a"]', "not JSON: Expecting ',' delimiter at character 19; write each object on one line"),
-        ("[]", "a cluster must be a JSON object, not this list"),
-        ('{"mentions": [], "mention": 1, "document": "d"}', "unknown key 'mention'; known: document, mentions"),
-        ('{"document": "d"}', "a cluster needs the key 'mentions'"),
-        ('{"mentions": "ab"}', "'mentions' of a cluster must be a list, not a string"),
-        ('{"mentions": [{}], "document": 3}', "'document' of a cluster must be a string (in quotes), not a number"),
-        *(
-            (f'{{"mentions": [{value}]}}', f"a string, an integer or a list of these, not {value}")
-            for value in ("true", "null", "1.5")
-        ),
-        ('{"mentions": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
-        ('{"mentions": [' + "9" * 5_000 + "]}", "thousands of digits"),
-    ],
-)
-def test_malformed_clusters_are_told_by_place(line, problem, read):
-    with pytest.raises(DataError) as caught:
-        read(['{"mentions": []}', line], "jsonl")
-    assert problem in str(caught.value)
-    assert caught.value.line == 2
-    assert len(caught.value.problem) < 200
 
 
 # Pairs of documents

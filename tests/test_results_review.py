@@ -83,14 +83,6 @@ def test_a_large_cluster_is_doubted_more_than_a_small_one(sample: Sample) -> Non
     assert np.array_equal(doubts(found), 0.5 * (1 + np.log2(sizes)))
 
 
-def test_a_decided_name_is_not_asked_again(result: arbo.Result) -> None:
-    first = int(Queue.of(result).rows[0])
-    left = Queue.of(result, [result.links[first].mention.id, "unknown"])
-    assert names_of(result)[first] not in names_of(result)[left.rows]
-    assert len(left.rows) == len(Queue.of(result).rows) - 1
-    assert len(Queue.of(result, result.row_of).rows) == 0
-
-
 Keys = Any
 
 
@@ -258,12 +250,6 @@ def test_all_of_a_name_are_dropped_and_taken_back_at_once(typed: Keys, result: a
     dropped = [(line["document"], line["spans"]) for line in lines if line["drop"]]
     assert dropped == [(one.document_id, [list(span) for span in one.spans]) for one in same]
     assert outcome.out.count(f": {asked(result, place + 1).name}\n") == 2
-
-
-def test_a_line_without_an_end_is_ended_first(typed: Keys, tmp_path: Path) -> None:
-    (tmp_path / "run.corrections.jsonl").write_text('{"mention": "x", "entity": null}')
-    _, lines = typed("aq")
-    assert [line["mention"] == "x" for line in lines] == [True, False]
 
 
 def test_undo_takes_no_line_of_another_away_that_came_between(

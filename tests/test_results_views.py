@@ -52,11 +52,7 @@ def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
         "marsh fevers of the coast": ["E2"],
         "unheard": ["E3", None],
     }
-    documents = [
-        {"id": f"{text}-{gold}", "text": text, "mentions": [{"spans": [[0, len(text)]], "entities": [gold or "E9"]}]}
-        for text, some in golds.items()
-        for gold in some
-    ]
+    documents = [document(f"{text}-{gold}", (text, [gold or "E9"])) for text, some in golds.items() for gold in some]
     found = arbo.Linker(kb, config=arbo.LinkerConfig(k=0, entity_threshold=0.6, candidates=2)).link(documents)
     assert {(found.links[row].mention.document_id, why) for row, why in wrong_kinds(found).items()} == {
         ("marsh fever-E2", "name of another entity"),
@@ -68,21 +64,15 @@ def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
         ("seaweed-None", "not in the knowledge base"),
     }
     found.save(tmp_path / "run")
-    piped = run("show", tmp_path / "run", "--wrong")
-    rows = [
-        dict(zip(piped.out.splitlines()[0].split("\t"), line.split("\t"), strict=True))
-        for line in piped.out.splitlines()[1:]
-    ]
+    head, *lines = (line.split("\t") for line in run("show", tmp_path / "run", "--wrong").out.splitlines())
+    rows = [dict(zip(head, line, strict=True)) for line in lines]
     assert [(row["document_id"], row["wrong"], row["gold"]) for row in rows[3:5]] == [
         ("marsh fevers of the coast-E2", "outranked", "E2"),
         ("unheard-E3", "NIL", "E3"),
     ]
     assert len(run("show", tmp_path / "run", "--wrong", "--nil", "--json").json["mentions"]) == 1
-    several = [{"mention": f"{documents[0]['id']}:0-11", "entity": ["E2", "E3"]}]
-    wrong = wrong_kinds(
-        arbo.Linker(kb).link([{**documents[0], "mentions": [{"spans": [[0, 11]], "entities": ["E3"]}]}], several)
-    )
-    assert wrong == {}
+    several = [{"mention": "d-0", "entity": ["E2", "E3"]}]
+    assert wrong_kinds(arbo.Linker(kb).link([document("d", ("marsh fever", ["E3"]))], several)) == {}
     arbo.Linker(kb).link(["kelp"]).save(tmp_path / "plain")
     assert "no gold annotations" in run("show", tmp_path / "plain", "--wrong").err
 
