@@ -82,11 +82,6 @@ def test_invalid_settings(kind: Any, settings: dict[str, Any], words: str) -> No
         kind.from_dict(settings, file="own.json")
 
 
-def test_settings_of_the_paper() -> None:
-    config = arbo.EncoderConfig.in_context()
-    assert (config.metric, config.entity_view, config.pooling) == ("dot", "whole", "cls")
-
-
 _MARKED_MENTION = "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
 
 
@@ -117,6 +112,7 @@ def test_the_settings_of_papers(settings: Any, said: str) -> None:
 def test_the_rest_of_the_presets() -> None:
     (_, arboel), (pel, pel_reads), (amh, amh_reads) = (PRESETS[name] for name in ("arboel", "pel", "amh-dual"))
     assert arboel == arbo.EncoderConfig.in_context()
+    assert (arboel.metric, arboel.entity_view, arboel.pooling) == ("dot", "whole", "cls")
     assert (pel.scale, pel.margin, pel.hard_share) == (None, 0, 0.5)
     assert (pel_reads.pooling, pel_reads.metric, pel_reads.max_length) == ("mean", "cosine", 128)
     assert pel_reads.mention == _MARKED_MENTION

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_builders import DOCUMENTS, KB, QUICK, QUICK_CROSS, READS, cross, document, encoder, sample, tiny
+from training_builders import DOCUMENTS, KB, QUICK, QUICK_CROSS, READS, cross, document, encoder, marked, sample, tiny
 
 import arbo
 from arbo.encoders.tower import Tower
@@ -14,12 +14,6 @@ from arbo.errors import DataError, UsageError
 from arbo.training.config import WITHOUT_KB
 
 pytestmark = pytest.mark.slow
-
-
-def marked(*rows: tuple[Any, str | None]) -> arbo.Corpus:
-    """Make a document with a mention of each pair of gold ids and gold cluster."""
-    mentions = (arbo.Mention(f"m{i}", "d", ((0, 5),), "fever", gold=g, cluster=c) for i, (g, c) in enumerate(rows))
-    return arbo.Corpus([arbo.Document("d", "fever", tuple(mentions))])
 
 
 TWO, ALONE = marked((("A",), None), (("A",), None)), marked((("A",), None), (None, "A2"), (None, None))

@@ -4,7 +4,6 @@ import errno
 import itertools
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -168,25 +167,6 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
     lines = log_of(out)
     assert len(lines) > 2
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in lines)
-
-
-def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, unbroken: Any, tmp_path: Path) -> None:
-    code = f"""
-import sys
-from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_training_runs import Tower, begin, torch
-from training_builders import dying, kill
-torch.set_num_threads(1)
-begin("dual", Tower.load({str(bert_folder)!r}, device="cpu"), Path(sys.argv[1]), dying(3, die=kill))
-"""
-    killed = subprocess.run([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
-    assert killed.returncode == -signal.SIGKILL
-    assert (tmp_path / "parts.training" / "log.jsonl").is_file()
-    assert not (tmp_path / "parts").exists()
-    begin("dual", bert, tmp_path / "parts")
-    for row, same in zip(log_of(tmp_path / "parts"), log_of(unbroken("dual").out), strict=True):
-        assert row == pytest.approx(same, rel=1e-5)  # another process may add in another order
 
 
 @pytest.mark.parametrize("name", ["dual", "cross", "names", "finder"])

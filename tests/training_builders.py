@@ -1,8 +1,6 @@
 """Small documents, models and trainers that several tests of trainings build on."""
 
 import json
-import os
-import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -52,25 +50,13 @@ class Killed(BaseException):
     """What no handler expects."""
 
 
-def kill() -> None:
-    """Let no handler run."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def dying(after: int, training: int = 1, die: Callable[[], None] | None = None) -> Announce:
-    """Show nothing, and die in the first training, or a later one, after some of its steps."""
-    begun = 0
+def dying(after: int) -> Announce:
+    """Show nothing, and die in a training after some of its steps."""
 
     def announce(what: str) -> Any:
-        nonlocal begun
-        begun += what.startswith("training")
-        dies = what.startswith("training") and begun == training
-
         def show(items: Iterable[Any], total: int) -> Iterator[Any]:
             for done, item in enumerate(items):
-                if dies and done == after:
-                    if die is not None:
-                        die()
+                if what.startswith("training") and done == after:
                     raise Killed
                 yield item
 
@@ -153,6 +139,16 @@ QUICK_CROSS = RerankingConfig(epochs=1, batch_size=4, micro_batch=3, learning_ra
 def cross(tower: Tower, **changes: Any) -> CrossEncoder:
     reads = CrossEncoderConfig(max_length=48, context=3, candidates=5)
     return CrossEncoder.of(tower, replace(reads, **changes)).with_markers()
+
+
+def marked(*rows: tuple[Any, str | None], domain: str | None = None, name: str = "d") -> arbo.Corpus:
+    """Make a document with a mention of each pair of gold ids and gold cluster."""
+    text = " ".join(f"w{i:03}" for i in range(len(rows)))
+    mentions = tuple(
+        arbo.Mention(f"{name}{i}", name, ((5 * i, 5 * i + 4),), f"w{i:03}", gold=gold, cluster=cluster)
+        for i, (gold, cluster) in enumerate(rows)
+    )
+    return arbo.Corpus([arbo.Document(name, text, mentions, domain)])
 
 
 def tiny(gold: list[tuple[str, ...] | None]) -> tuple[arbo.Corpus, arbo.KnowledgeBase]:
