@@ -52,11 +52,8 @@ class Ended:
     """Its exit code; negative for a signal."""
     operations: int
     """File operations that counted."""
-    hit: bool
     seconds: float
     """Seconds of the processor."""
-    megabytes: float
-    """Most resident memory."""
 
 
 class Forks:
@@ -187,9 +184,8 @@ def _serve(library: ctypes.CDLL | None) -> None:
         ended = []
         for place, process in enumerate(processes):
             _, status, used = os.wait4(process, 0)
-            seen, hit = counts[2 * place], bool(counts[2 * place + 1])
             spent = used.ru_utime + used.ru_stime
-            one = Ended(os.waitstatus_to_exitcode(status), seen, hit, spent, used.ru_maxrss / 1024)
+            one = Ended(os.waitstatus_to_exitcode(status), counts[2 * place], spent)
             ended.append(asdict(one))
         answers.write(json.dumps(ended) + "\n")
         answers.flush()

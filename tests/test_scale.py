@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from arbo.cli.models import JobConfig
 from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 from arbo.engine import silent
-from arbo.errors import ArboError, UsageError
+from arbo.errors import UsageError
 from arbo.retrieval.groups import Search
 from arbo.scale import executors
 from arbo.scale.parts import MANIFEST, Part, code
@@ -93,17 +94,25 @@ def test_shards_do_not_change_a_run(sample: Sample, tmp_path: Path, size: int, d
     assert hashes(found, tmp_path / "other") == hashes(expected, tmp_path / "run")
 
 
-def test_processes_corrections_and_growth(sample: Sample, tmp_path: Path) -> None:
+def check_growth(sample: Sample, folder: Path, **how: Any) -> None:
+    """Fail unless a run with corrections, and one that grows, are the same in processes or on a cluster."""
     documents, (mention, other) = few(sample), (few(sample)[0].mentions[0], few(sample)[1].mentions[0])
     corrections = [{"mention": mention.id, "entity": None}, {"same": [other.id, mention.id]}]
     plain = linker(sample[1])
-    whole = hashes(plain.link(documents, corrections), tmp_path / "whole")
-    with opened(tmp_path / "work", 2, shard_size=60) as work:
+    whole = hashes(plain.link(documents, corrections), folder / "whole")
+    with opened(folder / "work", shard_size=60, **how) as work:
         spread = plain.configured(over=work)
-        assert hashes(spread.link(documents, corrections), tmp_path / "spread") == whole
-        grown = spread.link(documents[:9], corrections)
-    again = hashes(plain.add(grown, documents[9:]), tmp_path / "grown")
-    assert {(name, digest) for name, digest in whole.items() if "parquet" in name} <= again.items()
+        assert hashes(spread.link(documents, corrections), folder / "spread") == whole
+        before = spread.link(documents[:9], corrections)
+        known = parts_of(work.folder)
+        grown = spread.add(before, documents[9:])
+        assert any(name.startswith("search") for name in parts_of(work.folder).keys() - known)
+    tables = {name: digest for name, digest in whole.items() if "parquet" in name}
+    assert hashes(grown, folder / "grown").items() >= tables.items()
+
+
+def test_processes_do_not_change_a_run(sample: Sample, tmp_path: Path) -> None:
+    check_growth(sample, tmp_path, workers=2)
 
 
 def test_a_search_of_several_vectors_a_query_is_refused_and_not_divided(tmp_path: Path) -> None:
@@ -116,7 +125,7 @@ def test_a_search_of_several_vectors_a_query_is_refused_and_not_divided(tmp_path
 
 
 def test_a_finished_part_is_not_made_again(tmp_path: Path) -> None:
-    part, arrays, other = Part.of(tmp_path, "search", k=3), {"ids": np.arange(3)}, {"ids": np.arange(4)}
+    part, arrays = Part.of(tmp_path, "search", k=3), {"ids": np.arange(3)}
     assert not part.is_finished()
 
     def beaten(folder: Path) -> None:  # while it is written, another process finishes it
@@ -128,10 +137,6 @@ def test_a_finished_part_is_not_made_again(tmp_path: Path) -> None:
     assert part.is_finished()
     assert part.arrays()["ids"].tolist() == [0, 1, 2]
     assert Part.of(tmp_path, "search", k=4) != part
-    np.save(part.folder / "ids.npy", np.arange(4))  # damage
-    assert not part.is_finished()
-    part.make(lambda: other)
-    assert part.arrays()["ids"].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["ids.npy", MANIFEST])
@@ -148,11 +153,6 @@ def test_a_part_that_a_power_failure_tore_is_made_again(
         part.make(lambda: arrays)
         assert part.is_finished()
         assert part.arrays()["ids"].tolist() == arrays["ids"].tolist()
-
-
-def test_a_killed_worker_is_told() -> None:
-    with pytest.raises(ArboError, match="run the same command again"), executors.executor(2) as pool:
-        list(executors.completed(pool, [(signal.raise_signal, signal.SIGKILL)]))
 
 
 def test_an_error_in_a_worker_is_that_of_the_job() -> None:
@@ -204,7 +204,9 @@ def state(pid: int) -> str:
 
 
 def children(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    with suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 @pytest.mark.slow

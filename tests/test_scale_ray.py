@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import arbo_process, linker, linking
+from builders import arbo_process, linking
 from conftest import Run, Sample
-from test_scale import few, hashes, parts_of, with_transformer
+from test_scale import check_growth, few, hashes, parts_of, with_transformer
 
 from arbo.encoders import dual
 from arbo.encoders.tower import Tower
@@ -87,19 +87,7 @@ def pool(nodes: Any) -> Iterator[Cluster]:
 
 
 def test_two_nodes_do_not_change_a_run(sample: Sample, tmp_path: Path, pool: Cluster) -> None:
-    made = linker(sample[1])
-    documents, (mention, other) = few(sample), (few(sample)[0].mentions[0], few(sample)[1].mentions[0])
-    corrections = [{"mention": mention.id, "entity": None}, {"same": [other.id, mention.id]}]
-    expected = hashes(made.link(documents, corrections), tmp_path / "run")
-    with opened(tmp_path / "work", shard_size=60, pool=pool) as work:
-        spread = made.configured(over=work)
-        assert hashes(spread.link(documents, corrections), tmp_path / "spread") == expected
-        before = spread.link(documents[:9], corrections)
-        known = parts_of(work.folder)
-        grown = spread.add(before, documents[9:])
-        assert any(name.startswith("search") for name in parts_of(work.folder).keys() - known)
-    tables = {name: digest for name, digest in expected.items() if "parquet" in name}
-    assert hashes(grown, tmp_path / "grown").items() >= tables.items()
+    check_growth(sample, tmp_path, pool=pool)
 
 
 def test_two_nodes_embed_as_one_process(

@@ -16,6 +16,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from builders import save_lines
+from test_scale import children, parts_of
 from tiny_models import bert
 
 import arbo
@@ -51,30 +52,21 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
                 if victim != "node":
                     break
         told = process.communicate()[1]
-        assert {name: stamp for name, stamp in _parts(folder).items() if name in stamps} == stamps, "made again"
-        stamps |= _parts(folder)
+        assert {name: stamp for name, stamp in parts_of(folder / "work").items() if name in stamps} == stamps, (
+            "made again"
+        )
+        stamps |= parts_of(folder / "work")
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL or "run the same command again" in told, told
     assert json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"] == expected
-    made = Counter(name.partition("-")[0] for name in stamps)
-    assert min(made[part] for part in parts) > 2, made
-
-
-def _parts(folder: Path) -> dict[str, int]:
-    """Return the time at which each finished part was written."""
-    work = folder / "work"
-    names = [path.name for path in work.iterdir()] if work.exists() else []
-    return {
-        name: (work / name / "part.json").stat().st_mtime_ns
-        for name in names
-        if not name.startswith(".") and (work / name / "part.json").exists()
-    }
+    counts = Counter(name.partition("-")[0] for name in stamps)
+    assert min(counts[part] for part in parts) > 2, counts
 
 
 def finished(folder: Path, kind: str, totals: Counter[str]) -> float:
     """Return the share of the parts of a kind that is finished."""
-    return sum(name.partition("-")[0] == kind for name in _parts(folder)) / totals[kind]
+    return sum(name.partition("-")[0] == kind for name in parts_of(folder / "work")) / totals[kind]
 
 
 @cache
@@ -100,7 +92,7 @@ def plain(kind: str) -> tuple[list[Any], dict[str, str], Counter[str]]:
     found = json.loads((folder / "run" / "manifest.json").read_text("utf-8"))["files"]
     job += ["--set", f"shard_size={size}"]
     _run(*job, "--out", folder / "spread", "--set", f"work={folder / 'work'}")
-    return job, found, Counter(name.partition("-")[0] for name in _parts(folder))
+    return job, found, Counter(name.partition("-")[0] for name in parts_of(folder / "work"))
 
 
 def _run(*job: object) -> None:
@@ -117,7 +109,7 @@ def _kill(what: str, process: subprocess.Popen[str], address: str | None, random
         _nodes().add_node(**_NODE)
         return
     while not victims and process.poll() is None:  # workers begin after the driver
-        victims = [pid for one in above for pid in _children(one) if _is_worker(pid)]
+        victims = [pid for one in above for pid in children(one) if _is_worker(pid)]
         time.sleep(0.005)
     with suppress(ProcessLookupError):
         os.kill(random.choice(victims or [process.pid]), signal.SIGKILL)
@@ -129,13 +121,6 @@ def _is_worker(pid: int) -> bool:
     except OSError:
         return False
     return told.startswith((b"ray::_call", b"ray::IDLE")) or b"spawn_main" in told
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()]
-    except OSError:
-        return []
 
 
 _NODE = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000}
