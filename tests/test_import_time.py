@@ -1,10 +1,9 @@
 """What is heavy is loaded when it is needed: `import arbo` and the help texts stay light."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from builders import python
 
 import arbo
 
@@ -15,8 +14,7 @@ rdflib starlette uvicorn anyio"""
 def loaded(code: str) -> set[str]:
     """Names of the heavy packages that a fresh interpreter has loaded after `code`."""
     script = f"import sys\n{code}\nprint('LOADED', *(name for name in {HEAVY.split()!r} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    (line,) = (line for line in done.stdout.splitlines() if line.startswith("LOADED"))
+    (line,) = (line for line in python(script).splitlines() if line.startswith("LOADED"))
     return set(line.split()[1:])
 
 

@@ -81,12 +81,6 @@ def test_abbreviations_are_written_out_as_in_linking() -> None:
     assert kb.with_names_of([marked], expand_abbreviations=False)["D1"].aliases == ("Influenza", "TBE")
 
 
-def test_the_sample_is_linked_better_with_names_of_its_own_documents() -> None:
-    documents, kb = arbo.load_sample()
-    results = [arbo.Linker(base).link(documents).evaluate() for base in (kb, kb.with_names_of(documents))]
-    assert results[0].accuracy_with_nil < results[1].accuracy_with_nil
-
-
 def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
     kb, documents, out = tmp_path / "kb.jsonl", tmp_path / "d.jsonl", tmp_path / "new" / "kb.jsonl"
     KnowledgeBase([FLU, COLD]).to_jsonl(kb)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from oracles.trees import component_labels
 
 import arbo
 from arbo.edges.name_pairs import NAME_FEATURES, NameTable, differ
@@ -117,22 +118,14 @@ def test_growth_equals_the_run_on_all_names(
     )
 )
 def test_mentions_that_are_one_count_as_one(edges: list[tuple[int, int, float]]) -> None:
-    source, target, weight = zip(*edges, strict=True) if edges else ((), (), ())
+    source, target, weight = np.array(edges or np.empty((0, 3))).T
+    source, target = source.astype(int), target.astype(int)
     graph = Graph.from_edges(source, target, weight, n_entities=0, n_nodes=6)
-    ones = (
-        Graph.from_edges(*zip(*[e for e in edges if e[2] == SAME], strict=True), n_entities=0, n_nodes=6)
-        if SAME in weight
-        else None
-    )
-    label = average_tree(ones).cut() if ones else np.arange(6)
-    node = codes(label)
-    pairs: dict[tuple[int, int], float] = {}
-    for one, other, dissimilarity in edges:
-        key = min(node[one], node[other]), max(node[one], node[other])
-        if key[0] != key[1]:
-            pairs[key] = min(dissimilarity, pairs.get(key, np.inf))
-    ends = zip(*pairs, strict=True) if pairs else ((), ())
-    small = Graph.from_edges(*ends, list(pairs.values()), n_entities=0, n_nodes=int(node.max()) + 1)
+    one = weight == SAME
+    node = codes(component_labels(source[one], target[one], 6))
+    between = node[source] != node[target]
+    ends = node[source][between], node[target][between]
+    small = Graph.from_edges(*ends, weight[between], n_entities=0, n_nodes=int(node.max()) + 1)
     for threshold in (0.0, 0.3, 0.6, 0.9):
         expected = average_tree(small).cut(threshold)[node]
         assert (codes(average_tree(graph).cut(threshold)) == codes(expected)).all()

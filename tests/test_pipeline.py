@@ -1,9 +1,7 @@
 """The component of spaCy gives the answers of a linker, whatever the batches and processes."""
 
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from spacy.util import filter_spans  # noqa: E402
 
 from arbo.pipeline.component import SpacyLinker  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
 FIELDS = ("entity", "score", "margin", "confidence", "candidates")
 
 
@@ -244,10 +241,3 @@ def test_without_spacy_the_extra_is_named(docs: list[Any], tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "spacy.tokens", None)
     with pytest.raises(arbo.MissingDependency, match=r"pip install 'arbo\[spacy\]'"):
         arbo.read_documents(tmp_path / "docs.spacy")
-
-
-def test_the_entry_point_is_the_factory() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    module, function = project["entry-points"]["spacy_factories"]["arbo"].split(":")
-    assert callable(getattr(import_module(module), function))
-    assert spacy.language.Language.has_factory("arbo")

@@ -76,11 +76,6 @@ def run(home: Path, folder: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_script_beside_them(theirs: Path) -> None:
-    (theirs / "script.py").write_text(LOOK)
-    assert run(ROOT, theirs, "script.py") == ["True True"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("theirs", ["{}.py"], indirect=True)
 def test_kernels_under_a_private_name(theirs: Path) -> None:

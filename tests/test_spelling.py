@@ -9,7 +9,6 @@ import arbo
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import pair_dissimilarity
 from arbo.spans.finding import DictionaryFinder, find_mentions
-from arbo.text.abbreviations import expander
 from arbo.text.names import normalize_name, signs_of
 
 EQUALLY_NEAR = [
@@ -113,20 +112,6 @@ def test_a_run_grows_with_equally_near_entities() -> None:
     grown = own.add(own.link(documents[:5]), documents[5:])
     assert grown.link_table.slice().equals(own.refit(grown).link_table.slice())
     assert [link.entity_name for link in grown.links] == names
-
-
-@pytest.mark.parametrize(
-    ("text", "short", "long"),
-    [
-        ("Renal reflux (RR) is here.", "RR", "Renal reflux"),
-        ("A case of chronic cerebral colitis (CCC).", "CCC", "chronic cerebral colitis"),
-        ("Type-two tetanus toxin (TTTT) was given.", "TTTT", "Type-two tetanus toxin"),
-        ("Serum amyloid (SA) rose.", "SA", "Serum amyloid"),
-        ("The interferon (IFN) rose.", "IFN", "interferon"),
-    ],
-)
-def test_one_word_a_letter_comes_first(text: str, short: str, long: str) -> None:
-    assert expander(text)(short) == long
 
 
 def test_a_bracket_of_a_known_name_defines_nothing() -> None:

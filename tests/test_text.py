@@ -19,6 +19,11 @@ def found(text: str) -> list[tuple[str, str]]:
         ("Patients with Wilson disease (WD) were seen.", [("WD", "Wilson disease")]),
         ("Patients with Wilson disease [WD] were seen.", [("WD", "Wilson disease")]),
         ("WD (Wilson disease) is rare.", [("WD", "Wilson disease")]),
+        ("Renal reflux (RR) is here.", [("RR", "Renal reflux")]),  # one word a letter comes first
+        ("A case of chronic cerebral colitis (CCC).", [("CCC", "chronic cerebral colitis")]),
+        ("Type-two tetanus toxin (TTTT) was given.", [("TTTT", "Type-two tetanus toxin")]),
+        ("Serum amyloid (SA) rose.", [("SA", "Serum amyloid")]),
+        ("The interferon (IFN) rose.", [("IFN", "interferon")]),
         ("the adenomatous polyposis coli (APC) gene", [("APC", "adenomatous polyposis coli")]),
         ("ataxia telangiectasia (A-T) cells", [("A-T", "ataxia telangiectasia")]),
         ("heat shock transcription factor (HSF; a protein)", [("HSF", "heat shock transcription factor")]),

@@ -90,7 +90,7 @@ def _decisions(seed: int, folder: Path) -> None:
     edges, n_entities, n_nodes, threshold = _graph(rng)
     graph, n = graphs.graph_of(edges, n_entities, n_nodes), n_nodes - n_entities
     told = decided.drawn_decisions(rng, n_entities, n)
-    free = decided.without_constraints(told)
+    free = told._replace(different=told.different[:0])
     clipped = make(graph.source, graph.target, np.clip(graph.weight, 0, 2), n_entities, n_nodes)
     for method in METHODS:
         found = partition(graph, method, threshold, decisions=free)
@@ -343,10 +343,8 @@ def _links(seed: int, folder: Path) -> None:
     linker = arbo.Linker(arbo.KnowledgeBase(kb), encoder, config)
     found = linker.link([documents[i] for i in rng.permutation(len(documents))])
     mentions = [(m, d.id if alone else d.domain, d.domain) for d in documents for m in d.mentions]
-    points = encoder._of([m.text for m, *_ in mentions]).matrix if mentions else np.empty((0, 4), np.float32)
-    rows_ = encoder._of([m.text for m, *_ in mentions]).row if mentions else np.empty(0, int)
-    points, own = points[rows_], encoder._of([entity.name for entity in kb])
-    own = own.matrix[own.row]
+    named, own = (encoder._of(names) for names in ([m.text for m, *_ in mentions], [entity.name for entity in kb]))
+    points, own = named.matrix[named.row], own.matrix[own.row]
     n, edges = len(kb), []
     for i, (mention, world, domain) in enumerate(mentions):
         near = np.array([j for j, other in enumerate(mentions) if other[1] == world])

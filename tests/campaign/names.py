@@ -3,6 +3,8 @@
 import random
 from pathlib import Path
 
+from builders import document
+
 import arbo
 from campaign.runner import Campaign
 
@@ -23,14 +25,9 @@ def _selflink(seed: int, _: Path) -> None:
     names = [*dict.fromkeys(_name(chance) for _ in range(chance.randrange(2, 13)))]
     entities = [arbo.Entity(f"E{number}", name) for number, name in enumerate(names)]
     chance.shuffle(entities)
-    documents = [
-        arbo.Document(f"d{number}", name, (arbo.Mention(f"m{number}", f"d{number}", ((0, len(name)),), name),))
-        for number, name in enumerate(names)
-    ]
+    documents = [document(f"d{number}", name) for number, name in enumerate(names)]
     result = arbo.Linker(arbo.KnowledgeBase(entities)).link(documents)
-    linked = dict(
-        zip(result.mention_table["text"].to_pylist(), result.link_table["entity_name"].to_pylist(), strict=True)
-    )
+    linked = {link.mention.text: link.entity_name for link in result.links}
     assert linked == {name: name for name in names}
 
 

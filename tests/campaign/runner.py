@@ -132,20 +132,17 @@ def asked(name: str, seeds: range, workers: int) -> Iterator[tuple[int, list[tup
     made = context.Value("q", -1, lock=False)
     next_, size = seeds.start, 1
     while next_ < seeds.stop:
-        batches = [range(next_ + i * size, min(next_ + (i + 1) * size, seeds.stop)) for i in range(workers)]
-        batches = [batch for batch in batches if batch]
-        begun = time.perf_counter()
         try:
             with ProcessPoolExecutor(workers, context, _begin, (campaign.gigabytes, made)) as pool:
-                while batches:
+                while next_ < seeds.stop:
                     begun = time.perf_counter()
+                    begins = range(next_, min(next_ + workers * size, seeds.stop), size)
+                    batches = [range(first, min(first + size, seeds.stop)) for first in begins]
                     for batch, told in zip(batches, pool.map(failures, [name] * len(batches), batches), strict=True):
                         next_ = batch.stop
                         yield told
                     spent = time.perf_counter() - begun
                     size = max(1, min(4 * size, int(size * _BATCH_SECONDS / max(spent, 0.01))))
-                    batches = [range(next_ + i * size, min(next_ + (i + 1) * size, seeds.stop)) for i in range(workers)]
-                    batches = [batch for batch in batches if batch]
         except BrokenProcessPool:
             if workers == 1:  # make the cases before the last one again, as what they told is lost
                 yield from asked(name, range(next_, made.value), 1)

@@ -150,10 +150,6 @@ def slow_clusters(edges, n_entities, n, threshold, decisions, roots):
     return [("NIL", top(m)) if m in outside else roots[m] for m in range(n)]
 
 
-def without_constraints(decisions):
-    return decisions._replace(different=decisions.different[:0])
-
-
 def same_clusters(labels, keys):
     return len(set(labels)) == len(set(keys)) == len(set(zip(labels, keys, strict=True)))
 
