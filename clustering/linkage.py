@@ -27,16 +27,17 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    places, is_linked, hangs = spanning_forest(entity_edges, edges)
-    joining, n = edges.take(places), len(hangs)
-    is_nil = ~is_linked[joining.target]
-    (source, target, weight), hanging = joining.take(~is_nil), np.flatnonzero(hangs)
-    ends = np.append(source, np.full_like(hanging, n)), np.append(target, hanging)  # all entities are the node n
-    tree = csr_array((np.ones(len(ends[0])), ends), shape=(n + 1, n + 1))
-    down = breadth_first_order(tree, n, directed=False)[1][target] == source
-    child, forest = np.where(down, target, source), hang_on_entities(entity_edges, hangs)
-    forest.parent[child], forest.weight[child] = np.where(down, source, target), weight
-    return forest, joining.take(is_nil)
+    places, hangs = spanning_forest(entity_edges, edges)
+    joining, hanging, n = edges.take(places), np.flatnonzero(hangs), len(hangs)  # all entities are the node n
+    ends = np.append(joining.source, np.full_like(hanging, n)), np.append(joining.target, hanging)
+    forest = csr_array((np.ones(len(ends[0])), ends), shape=(n + 1, n + 1))
+    above = breadth_first_order(forest, n, directed=False)[1]  # below 0 where no entity is reached
+    is_nil = above[joining.target] < 0
+    source, target, weight = joining.take(~is_nil)
+    down = above[target] == source
+    child, parents = np.where(down, target, source), hang_on_entities(entity_edges, hangs)
+    parents.parent[child], parents.weight[child] = np.where(down, source, target), weight
+    return parents, joining.take(is_nil)
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -79,7 +80,7 @@ def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
     edges = surviving_edges(graph, none.weight, np.inf, directed=False)
-    joining = by_weight(edges.take(spanning_forest(none, edges).joining))
+    joining = by_weight(edges.take(spanning_forest(none, edges)[0]))
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 
