@@ -70,10 +70,6 @@ def test_thresholds_are_those_of_the_configuration_or_the_metric(bert: Tower) ->
     assert (changed.metric, changed.fit([])) == ("cosine", changed)
 
 
-def own_weights(one: arbo.DualEncoder) -> set[int]:
-    return {weight.data_ptr() for weight in one.module.parameters()}
-
-
 def test_a_shared_tower_is_trained_once_and_two_are_trained_apart(bert: Tower) -> None:
     one = dual_encoder(bert, CONTEXT).copy()
     assert one.shared
@@ -85,7 +81,8 @@ def test_a_shared_tower_is_trained_once_and_two_are_trained_apart(bert: Tower) -
     assert two.settings["weights"] == one.settings["weights"] == [bert.fingerprint]
     both = projected(two)
     assert [len(made.module) for made in (both, projected(one))] == [4, 2]
-    every = [own_weights(made) for made in (dual_encoder(bert), one, two, both, both.with_two_towers())]
+    models = dual_encoder(bert), one, two, both, both.with_two_towers()
+    every = [{weight.data_ptr() for weight in made.module.parameters()} for made in models]
     assert sum(map(len, every)) == len(set().union(*every)), "no two share a weight"
     assert len(every[2]) == 2 * len(every[1])
 

@@ -107,11 +107,6 @@ TEXT = st.lists(WORD, max_size=60).map(" ".join) | st.text(max_size=30).map(lamb
 TEXT |= st.integers(50, 99).map(lambda n: " ".join(["fever"] * n))
 
 
-def plain_tokens(tower: Tower, text: str) -> list[int]:
-    """All tokens of a text that holds no special token of this model."""
-    return tower.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
-
-
 def one_by_one(left: int, right: int, room: int) -> tuple[int, int]:
     """Give tokens to the sides in turn, the right one first, as long as they have more."""
     given = [0, 0]
@@ -137,7 +132,8 @@ def test_the_window_is_what_cutting_all_tokens_gives(
     (row,) = Speller.of(tower.tokenizer, mention_template("[CLS] {left} {mention} {right} [SEP]"), max_length)(
         [[left, mention, right]]
     )
-    before, focus, after = (plain_tokens(tower, text) for text in (left, mention, right))
+    encode = tower.tokenizer.backend_tokenizer.encode
+    before, focus, after = (encode(text, add_special_tokens=False).ids for text in (left, mention, right))
     room = max_length - 2
     n_left, n_right = one_by_one(len(before), len(after), max(0, room - len(focus)))
     kept = focus[:room]

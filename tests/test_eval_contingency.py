@@ -97,16 +97,12 @@ MENTIONS = st.integers(-2, 9) | st.sampled_from("abcd") | st.tuples(st.integers(
 @given(*[st.dictionaries(MENTIONS, st.integers(0, 4)) for _ in ("key", "response")])
 def test_cells_are_the_clusters_intersected(key, response):
     key, response = ([{m for m in owner if owner[m] == i} for i in range(5)] for owner in (key, response))
-    table = Contingency.from_clusters(key, map(sorted_anyhow, response))
+    table = Contingency.from_clusters(key, (sorted(cluster, key=repr) for cluster in response))
     rows, columns = ([cluster for cluster in side if cluster] for side in (key, response))
     shared = {(i, j): len(a & b) for i, a in enumerate(rows) for j, b in enumerate(columns) if a & b}
     assert cells(table) == shared
     assert table.row_size.tolist() == [len(cluster) for cluster in rows]
     assert table.column_size.tolist() == [len(cluster) for cluster in columns]
-
-
-def sorted_anyhow(cluster):
-    return sorted(cluster, key=repr)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 50))))

@@ -30,13 +30,13 @@ ORGAN = arbo.Mention("d:T7", "d", ((0, 4), (15, 21)), "Left kidney", "UBERON", (
 FLU = arbo.Mention("d:T8", "d", ((23, 26),), "Flu", "MONDO", ())
 
 
-def seen(documents: Iterable[arbo.Document], *, types: bool = True) -> list[object]:
+def seen(documents: Iterable[arbo.Document]) -> list[object]:
     """Everything of documents but the ids of mentions."""
-    return [(d.id, d.text, [(m.spans, m.type if types else None, m.gold) for m in d.mentions]) for d in documents]
+    return [(d.id, d.text, [(m.spans, m.type, m.gold) for m in d.mentions]) for d in documents]
 
 
-def of(text: str, *mentions: arbo.Mention, id_: str = "d", domain: str | None = None) -> arbo.Document:
-    return arbo.Document(id_, text, mentions, domain)
+def of(text: str, *mentions: arbo.Mention, id_: str = "d") -> arbo.Document:
+    return arbo.Document(id_, text, mentions)
 
 
 def mention(start: int, end: int, text: str, *gold: str, of: str = "d", kind: str | None = "X") -> arbo.Mention:
