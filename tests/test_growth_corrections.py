@@ -153,8 +153,12 @@ def test_a_reranker_reads_only_new_pairs(changes: dict[str, Any], sample: Sample
     assert len(oracle.asked) < len(known)
     oracle.asked.clear()
     equal(grown, own.refit(grown))
-    assert not oracle.asked
+    left = own.remove(grown, [documents[3].id, documents[70].id])
+    back = own.add(left, [documents[70]])
+    assert {mention for mention, _ in oracle.asked} <= {mention.id for mention in documents[70].mentions}
     equal(grown, own.link(documents))
+    equal(left, own.link([one for row, one in enumerate(documents) if row not in (3, 70)]))
+    equal(back, own.refit(back))
 
 
 def test_another_reranker_is_refused(sample: Sample) -> None:

@@ -1,6 +1,7 @@
 """Search, and so links and clusters, stay inside a group: a domain and a kind of mapped types."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,32 +9,28 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Entity, Mention
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.by_name import VectorEncoder
-from arbo.errors import UsageError
 from clustering import METHODS
 
 DOMAINS = (None, "lego", "yugioh", "star trek")
 
 
-def corpus_of(domains: Sequence[str | None], gold: Sequence[str | None] = ()) -> Corpus:
+def corpus_of(domains: Sequence[str | None], gold: Sequence[str | None] = ()) -> arbo.Corpus:
     """Make one document of one mention for each domain."""
     documents = []
     for i, domain in enumerate(domains):
         word, ids = f"word{i % 3}", (gold[i],) if i < len(gold) and gold[i] else None
-        documents.append(Document(f"d{i}", word, (Mention(f"m{i}", f"d{i}", ((0, 5),), word, gold=ids),), domain))
-    return Corpus(documents)
+        mention = arbo.Mention(f"m{i}", f"d{i}", ((0, 5),), word, gold=ids)
+        documents.append(arbo.Document(f"d{i}", word, (mention,), domain))
+    return arbo.Corpus(documents)
 
 
-def kb_of(domains: Sequence[str | None]) -> KnowledgeBase:
-    return KnowledgeBase(Entity(f"E{i}", f"entity {i}", domain=domain) for i, domain in enumerate(domains))
+def kb_of(domains: Sequence[str | None]) -> arbo.KnowledgeBase:
+    return arbo.KnowledgeBase(arbo.Entity(f"E{i}", f"entity {i}", domain=domain) for i, domain in enumerate(domains))
 
 
-def encoder_of(mentions: np.ndarray[Any, Any], entities: Sequence[np.ndarray[Any, Any]]) -> VectorEncoder:
+def encoder_of(mentions: np.ndarray[Any, Any], entities: Sequence[np.ndarray[Any, Any]]) -> arbo.VectorEncoder:
     """Look integer vectors up: inner products are exact, and many are equal."""
-    return VectorEncoder(
+    return arbo.VectorEncoder(
         {f"m{i}": vector for i, vector in enumerate(mentions)},
         {f"E{i}": vectors for i, vectors in enumerate(entities)},
         metric="dot",
@@ -83,8 +80,8 @@ def test_a_mention_alone_and_one_without_an_entity() -> None:
 
 def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
     """Nothing could link it: so say evaluation, tuning and what training looks at."""
-    kb = KnowledgeBase([Entity("E0", "a", domain="lego"), Entity("E1", "b", domain="yugioh", alternative_ids=("X",))])
-    kb = kb.changed([*kb, Entity("E2", "c", domain="lego", alternative_ids=("X",))])
+    first, *others = kb_of(["lego", "yugioh", "lego"])
+    kb = arbo.KnowledgeBase([first, *(replace(one, alternative_ids=("X",)) for one in others)])
     assert kb.rows("X") == (1, 2)
     assert kb.rows_within(("E1", "X", "E0", "E2"), "lego") == (2, 0)
     corpus = corpus_of(["lego", "lego", "lego"], ["E0", "E1", "X"])
@@ -111,7 +108,7 @@ def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
 def test_domains_that_never_meet_are_an_error(
     mentions: list[str | None], entities: list[str | None], shown: str
 ) -> None:
-    with pytest.raises(UsageError, match=shown):
+    with pytest.raises(arbo.UsageError, match=shown):
         arbo.Linker(kb_of(entities)).link(corpus_of(mentions))
     assert len(arbo.Linker(kb_of(entities)).discover(corpus_of(mentions)).links) == len(mentions)
     assert len(arbo.Linker(kb_of(entities)).link([]).links) == 0
