@@ -17,7 +17,7 @@ import arbo
 from arbo.data.documents import text_of
 from arbo.explore.cuts import cuts_of
 from arbo.explore.report import report
-from arbo.results.views import cluster_view, mention_view, selected, wrong_kinds
+from arbo.results.views import WRONG, cluster_view, mention_view, selected, wrong_kinds
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +84,8 @@ def test_counts_are_those_of_the_tables(opened: Browser, result: arbo.Result) ->
 
 
 def test_wrong_decisions_are_listed_by_reason(opened: Browser, result: arbo.Result) -> None:
-    kinds = wrong_kinds(result)
+    of_rows = wrong_kinds(result)
+    kinds = {row: WRONG[of_rows[row]] for row in np.flatnonzero(of_rows >= 0).tolist()}
     rows = ask(opened, "mentions", {"wrong": True, "limit": 500})["rows"]
     assert {result.row_of[row["mention_id"]]: row["verdict"] for row in rows} == kinds
     number = Counter(kinds.values()).most_common()

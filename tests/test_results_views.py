@@ -42,6 +42,11 @@ def test_the_least_certain_come_first(result: arbo.Result) -> None:
         assert values[: len(known)] == known
 
 
+def wrong_rows(run: arbo.Result) -> list[dict[str, Any]]:
+    kinds = wrong_kinds(run)
+    return mention_view(run, np.flatnonzero(kinds >= 0), kinds).to_pylist()
+
+
 def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
     kb = arbo.KnowledgeBase(
         [arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "marsh fevre"), arbo.Entity("E3", "kelp", ("seaweed",))]
@@ -54,7 +59,7 @@ def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
     }
     documents = [document(f"{text}-{gold}", (text, [gold or "E9"])) for text, some in golds.items() for gold in some]
     found = arbo.Linker(kb, config=arbo.LinkerConfig(k=0, entity_threshold=0.6, candidates=2)).link(documents)
-    assert {(found.links[row].mention.document_id, why) for row, why in wrong_kinds(found).items()} == {
+    assert {(row["document_id"], row["wrong"]) for row in wrong_rows(found)} == {
         ("marsh fever-E2", "name of another entity"),
         ("marsh fever-E3", "name of another entity"),
         ("seaweed-E1", "name of another entity"),
@@ -72,7 +77,7 @@ def test_wrong_links_come_by_their_reason(tmp_path: Path, run: Run) -> None:
     ]
     assert len(run("show", tmp_path / "run", "--wrong", "--nil", "--json").json["mentions"]) == 1
     several = [{"mention": "d-0", "entity": ["E2", "E3"]}]
-    assert wrong_kinds(arbo.Linker(kb).link([document("d", ("marsh fever", ["E3"]))], several)) == {}
+    assert wrong_rows(arbo.Linker(kb).link([document("d", ("marsh fever", ["E3"]))], several)) == []
     arbo.Linker(kb).link(["kelp"]).save(tmp_path / "plain")
     assert "no gold annotations" in run("show", tmp_path / "plain", "--wrong").err
 
@@ -110,7 +115,7 @@ def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None
     assert len(lines) == 2
     assert len(run("show", tmp_path / "run").out.splitlines()) == 1 + len(result.links)
     shown = run("show", tmp_path / "run", "--nil", "--json").json
-    assert set(shown) == {"mentions", "clusters"}
+    assert set(shown) == {"mentions", "clusters", "evidence"}
     assert all(row["entity_id"] is None for row in shown["mentions"])
     assert len(shown["clusters"]) == len(result.discovered)
     clusters = run("show", tmp_path / "run", "--clusters", "--text", "petrel").out.splitlines()

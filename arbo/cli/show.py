@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -44,10 +43,10 @@ def show(
 
     result = arbo.Result.load(run)
     rows = selected(result, nil=nil, words=text, doubtful=doubtful)
-    kinds = wrong_kinds(result) if wrong else {}
-    if wrong:
-        some = (row for row in rows.tolist() if row in kinds)
-        rows = np.array(sorted(some, key=lambda row: WRONG.index(kinds[row])), np.int64)
+    kinds = wrong_kinds(result) if wrong else None
+    if kinds is not None:
+        rows = rows[kinds[rows] >= 0]
+        rows = rows[np.argsort(kinds[rows], kind="stable")]
     if what:
         rows = rows[np.isin(rows, [row for name in what for row in rows_called(result, name)])]
     if console.as_json:
@@ -58,9 +57,9 @@ def show(
     on_terminal = sys.stdout.isatty()
     if on_terminal:
         console.print_summary(result)
-    if on_terminal and wrong:
-        n = Counter(kinds[row] for row in rows.tolist())
-        console.show(f"{len(rows):,} wrong: {', '.join(f'{n[kind]:,} {kind}' for kind in WRONG if n[kind])}")
+    if on_terminal and kinds is not None:
+        counts = zip(WRONG, np.bincount(kinds[rows], minlength=len(WRONG)).tolist(), strict=True)
+        console.show(f"{len(rows):,} wrong: {', '.join(f'{n:,} {kind}' for kind, n in counts if n)}")
     if clusters:
         rows = np.unique(result.cluster_rows[rows])
     shown = rows[: console.rows_shown(limit)]

@@ -18,7 +18,7 @@ from arbo.results.evaluation import best_scores, evaluate
 from arbo.results.export import sentence_blocks
 from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
-from arbo.results.views import ends_of, wrong_kinds
+from arbo.results.views import WRONG, ends_of, wrong_kinds
 
 _CANDIDATES = 4
 """Number of candidates of a mention on the page."""
@@ -50,8 +50,9 @@ class Payload:
         self._before, self._since, self._described = before, since, described
         self._cuts = cuts_of(run)
         self._known = _Entities(run, None if isinstance(self._cuts, str) else self._cuts.entities)
-        has_gold = run.mention_table["gold"].null_count < len(run.mention_table)
-        self._wrong = wrong_kinds(run) if has_gold and run.manifest["knowledge_base"] is not None else {}
+        n, kb = len(run.mention_table), run.manifest["knowledge_base"]
+        is_scored = kb is not None and run.mention_table["gold"].null_count < n
+        self._wrong = wrong_kinds(run) if is_scored else np.full(n, -1)
 
     @cached_property
     def overview(self) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class Payload:
             "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
             "offset": manifest["offset"],
             "doubtful": _n_doubtful(run),
-            "wrong": Counter(self._wrong.values()).most_common(),
+            "wrong": Counter(WRONG[kind] for kind in self._wrong.tolist() if kind >= 0).most_common(),
             "scores": {name: entry.as_dict() for name, entry in entries.items()},
             "histogram": _histogram(run),
             "sizes": np.column_stack([size, count]).tolist(),
@@ -94,9 +95,8 @@ class Payload:
         """The mentions, links, clusters and entities as columns, with the trees of the clusters."""
         columns = Columns()
         _add_mentions(columns, self.run, self.has_texts)
-        if self._wrong:
-            verdict = np.full(len(self.run.mention_table), "right", object)
-            verdict[[*self._wrong]] = [*self._wrong.values()]
+        if (self._wrong >= 0).any():
+            verdict = np.array([*WRONG, "right"], object)[self._wrong]
             unknown = self.run.mention_table["gold"].is_null().to_numpy()
             columns.codes("verdict", pa.chunked_array([pa.array(verdict, pa.string(), mask=unknown)]))
         _add_links(columns, self.run, self._known)

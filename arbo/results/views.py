@@ -1,6 +1,5 @@
 """Views of a run: flat tables of all or some mentions and clusters."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ _EXAMPLES, _LOOKED_AT = 3, 50
 """Number of texts of a cluster that are shown, and of its mentions among which they are sought."""
 
 
-def wrong_kinds(run: Run) -> dict[int, str]:
-    """Return why each mention with a wrong decision is wrong, by its row.
+def wrong_kinds(run: Run) -> Ints:
+    """Return why each decision is wrong, (mentions,), as a place in `WRONG`; -1 if it is right, or not annotated.
 
-    Only annotated mentions count, and any of their gold entities is right. Raise UsageError if none can be wrong.
+    Any of the gold entities of a mention is right. Raise UsageError if no decision can be wrong.
     """
     mentions, links = run.mention_table, run.link_table
     if run.manifest["knowledge_base"] is None or mentions["gold"].null_count == len(mentions):
@@ -38,31 +37,18 @@ def wrong_kinds(run: Run) -> dict[int, str]:
     right = pc.and_(pc.is_null(entity), pc.equal(pc.list_value_length(gold), 0)).to_numpy(zero_copy_only=False).copy()
     right[owner.filter(pc.fill_null(pc.equal(entity.take(owner), gold.flatten()), False)).to_numpy()] = True
     rows = np.flatnonzero(~right & pc.is_valid(mentions["gold"]).to_numpy())
-    at, several, reasons = numbers(rows), run.several, {}
+    at, several, kinds = numbers(rows), run.several, np.full(len(mentions), -1)
     names = normalize_names(names_in(mentions.take(at)).to_pylist())
-    linked, near = entity.take(at), links["candidates"].take(at).to_pylist()
-    called = _normalized_names(run, linked)
-    for row, id_, ids, name, others in zip(
-        rows.tolist(), linked.to_pylist(), gold.take(at).to_pylist(), names, near, strict=True
-    ):
-        if not {*several.get(id_, ())}.isdisjoint(ids):
-            continue
+    linked, near, known = entity.take(at), links["candidates"].take(at).to_pylist(), run.entity_table
+    named = known.filter(pc.is_in(known["entity_id"], linked)).to_pylist()
+    names_of = {one["entity_id"]: {*normalize_names([one["name"], *one["aliases"]])} for one in named}
+    decisions = zip(rows.tolist(), linked.to_pylist(), gold.take(at).to_pylist(), names, near, strict=True)
+    for row, id_, ids, name, candidates in decisions:
         if not ids or id_ is None:
-            reasons[row] = WRONG[4] if not ids else WRONG[3]
-        else:
-            reasons[row] = WRONG[0] if (id_, name) in called else WRONG[1] if {*others} & {*ids} else WRONG[2]
-    return reasons
-
-
-def _normalized_names(run: Run, ids: pa.Array) -> set[tuple[str, str]]:
-    """Return the ids of entities, each with each of its names without differences of case and the like."""
-    table = run.entity_table.filter(pc.is_in(run.entity_table["entity_id"], ids)).select(
-        ["entity_id", "name", "aliases"]
-    )
-    pairs = [
-        (id_, one) for id_, name, aliases in zip(*table.to_pydict().values(), strict=True) for one in (name, *aliases)
-    ]
-    return {*zip((id_ for id_, _ in pairs), normalize_names([name for _, name in pairs]), strict=True)}
+            kinds[row] = 3 if ids else 4
+        elif {*several.get(id_, ())}.isdisjoint(ids):
+            kinds[row] = 0 if name in names_of[id_] else 1 if {*candidates} & {*ids} else 2
+    return kinds
 
 
 def selected(run: Run, *, nil: bool = False, words: str | None = None, doubtful: bool = False) -> Ints:
@@ -104,11 +90,11 @@ def rows_called(run: Run, name: str) -> Ints:
     return rows
 
 
-def mention_view(run: Run, rows: Ints, wrong: Mapping[int, str] | None = None) -> pa.Table:
+def mention_view(run: Run, rows: Ints, wrong: Ints | None = None) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
     Columns: those that `arbo.results.schema` calls flat, ``confidence`` before ``score``, with ``start, end`` (of the
-    whole mention) in place of spans, and without ``found_score`` if no finder found any mention. With the reasons of
+    whole mention) in place of spans, and without ``found_score`` if no finder found any mention. With the result of
     `wrong_kinds`, also ``wrong, gold``.
     """
     mentions, links, at = run.mention_table, run.link_rows, numbers(rows)
@@ -122,11 +108,8 @@ def mention_view(run: Run, rows: Ints, wrong: Mapping[int, str] | None = None) -
     if "confidence" in names:
         names.insert(names.index("score"), names.pop(names.index("confidence")))
     taken = links.select(names).take(at) if isinstance(links, pa.Table) else links.take(rows)
-    if wrong:
-        columns |= {
-            "wrong": pa.array([wrong[row] for row in rows.tolist()], pa.string()),
-            "gold": mentions["gold"].take(at),
-        }
+    if wrong is not None:
+        columns |= {"wrong": pa.array(WRONG).take(numbers(wrong[rows])), "gold": mentions["gold"].take(at)}
     return pa.table({**columns, **{name: taken[name] for name in names}})
 
 
