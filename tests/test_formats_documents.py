@@ -135,6 +135,7 @@ VALUES: list[tuple[str, str, str]] = [
     ("jsonl", json.dumps({"id": "x", "text": "flu", "mentions": None}), "x 'flu'"),
     ("jsonl", jsonl({"spans": [[0, 3]], "text": "flu", "by": {"sure": True}}, metadata=[1], title="Ü"),
      "x 'flu' / metadata = [1] / title = 'Ü' / x:0-3 0-3 None - {'by': {'sure': True}}"),
+    ("csv", "d9,flu,0,3,,,c|SUB|A|5|G,", "d9 'flu' / d9:0-3 0-3 None c|SUB|A|5|G"),
     ("csv", "d9,\"a\n\"\"b\"\"\",,,,,,\nd9,,0,1,,,A | B,x", 'd9 \'a\\n"b"\' / d9:0-1 0-1 None A + B {\'year\': \'x\'}'),
 ]  # fmt: skip
 
