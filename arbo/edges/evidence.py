@@ -47,8 +47,6 @@ _SEPARATOR = re.compile(r"[\W_]+")
 _UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
 _STEPS = 10
-_PENALTY = 4.0
-"""What differing names cost in log-odds; see `arbo.edges.name_pairs.differ`."""
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _IN_ANOTHER_SOURCE = 0.9  # so many in different sources
 _LEAST = 0.02  # probability of a pair that has an edge
@@ -172,7 +170,7 @@ class Competition(NamedTuple):
     by_source: Ids
     """The number of the row with the source of the other end."""
     own: Ids
-    """The number of the row with its own source, or -1 if no pair has it."""
+    """The number of the row with its own source."""
     is_own: Bools
     """Whether the other end has the same source."""
 
@@ -181,17 +179,17 @@ class Competition(NamedTuple):
         """Find the competitors; ``source`` is (names,)."""
         row, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
         n = int(source.max(initial=0)) + 1
-        keys, by_source = np.unique(row * n + source[other], return_inverse=True)
-        own = row * n + source[row]
-        place = np.searchsorted(keys, own).clip(max=max(len(keys) - 1, 0))
-        return cls(row, by_source, np.where(keys[place] == own, place, -1), source[row] == source[other])
+        keys = np.stack([row * n + source[other], row * n + source[row]])
+        by_source, own = np.unique(keys, return_inverse=True)[1].reshape(2, -1)
+        return cls(row, by_source, own, source[row] == source[other])
 
     def probabilities(self, log_odds: LogOdds) -> LogOdds:
         """Return the probabilities of pairs with these log-odds; (pairs,)."""
         odds = np.exp(log_odds.clip(-_MOST_ODDS, _MOST_ODDS))
         both = np.tile(odds, 2)
-        of_row, of_source = np.bincount(self.row, both), np.bincount(self.by_source, both)
-        others = of_source[self.by_source] + np.where(self.own >= 0, of_source[self.own], 0)
+        n = self.own.max(initial=-1) + 1
+        of_row, of_source = np.bincount(self.row, both), np.bincount(self.by_source, both, minlength=n)
+        others = of_source[self.by_source] + of_source[self.own]
         first, second = np.split(np.where(self.is_own, of_row[self.row], others), 2)
         return np.asarray(odds / (1 + first + second - odds))
 
@@ -249,12 +247,8 @@ class Evidence:
         return self._compared(names, columns, first[inside], second[inside])
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
-        score = names.scores(np.column_stack([first, second]), self._of_names)
+        score = names.scores(np.column_stack([first, second]), self.names.log_odds)
         return Pairs(first, second, score, [one.levels(first, second) for one in columns])
-
-    def _of_names(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
-        score, differ = self.names.log_odds(names, first, second)
-        return score - _PENALTY * differ
 
     def _shares(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Reasons:
         """Return the log-odds of names and columns for pairs of names, the largest first."""

@@ -21,13 +21,15 @@ from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees
-from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
+from arbo.engine import SAME, Floats, Ids, Neighbors
 from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import looked_up
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 
 FILE = "names.json"
 """The file of the model beside this one."""
+_PENALTY = 4.0
+"""What differing names cost in log-odds, where columns weigh too."""
 _KEPT = "names."
 """What the names of the arrays that a run keeps begin with."""
 
@@ -72,13 +74,13 @@ class NamesModel:
         weight, shares = names.scores(pairs, self._weights), partial(self._shares, names)
         return names.weighed(retrieval, k, PairScores(pairs, weight), weight, self.settings, self.threshold, shares)
 
-    def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> tuple[LogOdds, Bools]:
-        """Return the log-odds of pairs of compared names, and whether they `differ`; (pairs,) both."""
-        log_odds, differs = np.empty(len(first)), np.empty(len(first), np.bool_)
+    def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
+        """Return the log-odds of pairs of compared names, less a penalty for names that `differ`; (pairs,)."""
+        log_odds = np.empty(len(first))
         for some in blocks(len(first)):
             features = names.table.features(first[some], second[some], names.lists)
-            log_odds[some], differs[some] = self.trees.scores(features), differ(features)
-        return log_odds, differs
+            log_odds[some] = self.trees.scores(features) - _PENALTY * differ(features)
+        return log_odds
 
     def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
         """Return the weights of pairs of names; 1 for those that `differ`."""
