@@ -124,6 +124,8 @@ def test_decisions_are_told_with_what_followed() -> None:
     documents = [document("d", "marsh fever", "marsh fevers", "blight"), document("e", "marsh fever")]
     before = linker(base).link(documents)
     lines = [{"mention": "d-0", "entity": "E1", "author": "Ann"}, {"mention": "d-2", "new": "rot"}]
+    nil = diff(before, linker(base).link(documents, [{"mention": "d-2", "entity": None}]))
+    assert nil.decisions == ["correction: 'blight' is NIL"]
     changes = diff(before, linker(base).link(documents, lines))
     assert changes.decisions == ["Ann: 'marsh fever' is kelp blight; 2 followed", "correction: 'blight' is rot"]
     assert "Ann: 'marsh fever' is kelp blight; 2 followed" in str(changes).splitlines()

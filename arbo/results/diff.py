@@ -133,15 +133,15 @@ def _decisions(run: Run, changed: pa.ChunkedArray) -> list[str]:
     if run.correction_table is None or "follows" not in run.link_table.column_names:
         return []
     records = map(json.loads, run.correction_table["record"].to_pylist())
-    author = {record["mention"]: record.get("author") for record in records if "mention" in record}
+    about = {record["mention"]: record for record in records if "mention" in record}
     rows = {id_: run.row_of[id_] for id_ in changed.to_pylist() if id_ in run.row_of}
     followed = Counter(run.link_table["follows"].take(numbers(np.array([*rows.values()], np.int64))).to_pylist())
-    decided = sorted((followed.keys() | rows.keys()) & author.keys() & run.row_of.keys(), key=run.row_of.__getitem__)
     sentences = []
-    for link in map(run.link_of, decided):
-        others, name = followed[link.mention.id], run.cluster_of(link).name
-        more = f"; {others:,} followed" if others else ""
-        sentences.append(f"{author[link.mention.id] or 'correction'}: {link.name!r:.60} is {name:.60}{more}")
+    for id_ in sorted((followed.keys() | rows.keys()) & about.keys() & run.row_of.keys(), key=run.row_of.__getitem__):
+        link, author = run.link_of(id_), about[id_].get("author") or "correction"
+        decision = link.entity_name or about[id_].get("new", "NIL")
+        more = f"; {followed[id_]:,} followed" if followed[id_] else ""
+        sentences.append(f"{author}: {link.name!r:.60} is {decision:.60}{more}")
     return sentences
 
 
