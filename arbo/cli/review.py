@@ -100,7 +100,8 @@ def _print(ongoing: Review, question: Question) -> None:
     console.show(f"{name}; {link.mention.id}", style="dim")
     before, text, after = map(console.on_one_line, (question.before, link.mention.text, question.after))
     console.print_parts(sys.stdout, (before, ""), (f"[{text}]", "bold"), (after, ""))
-    decision = f"NIL, in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
+    nil = "" if ongoing.pairs else "NIL, "
+    decision = f"{nil}in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
     sure = "" if link.confidence is None else f", confidence {link.confidence:.3f}"
     console.show(f"  now  {decision}{sure}")
     _list(question.choices)
