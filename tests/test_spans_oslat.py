@@ -212,7 +212,7 @@ def test_what_cannot_be_read(bert: Tower) -> None:
         (replace(CONFIG, max_length=2), "max_length=2 leaves no room"),
     ):
         with pytest.raises(UsageError, match=words):
-            LabelAttention.of(bert.with_projection(8), config)
+            LabelAttention.of(bert, config)
 
 
 DOCUMENTS = arbo.Corpus.of(
