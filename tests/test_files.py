@@ -17,7 +17,7 @@ THING = files.Format("its", 1, {}, "a thing", "make it again", "it.json")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not exchange folders")
 
 
-def test_a_json_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files.write_json({"a": 1}, tmp_path / "tuned.json")
     with pytest.raises(TypeError):
         files.write_json({"a": object()}, tmp_path / "tuned.json")
@@ -28,6 +28,8 @@ def test_a_json_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(arbo.UsageError, match="No space"):
         files.write_json({"a": 2}, tmp_path / "tuned.json")
+    with pytest.raises(arbo.UsageError, match="No space"):
+        files.write_lines(["2"], tmp_path / "tuned.json")
     assert files_in(tmp_path) == {"tuned.json"}
     assert json.loads((tmp_path / "tuned.json").read_text("utf-8")) == {"a": 1}
 
