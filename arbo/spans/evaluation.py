@@ -1,5 +1,6 @@
 """Score the mentions found in unmarked documents, and their entities."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,22 +73,18 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
     None for NIL.
     """
     entity_of, right = iter(entities), iter(Gold.of(gold, kb).lists)
-    true: dict[tuple[int, int], list[Spans]] = {}
-    pred: dict[tuple[int, int], list[Spans]] = {}
+    spans_of: defaultdict[tuple[int, int], tuple[list[Spans], list[Spans]]] = defaultdict(lambda: ([], []))
     for row, (key, response) in enumerate(zip(gold, found, strict=True)):
         accepted = [next(right) for _ in key.mentions]
         for mention, rows in zip(key.mentions, accepted, strict=True):
             if rows:
-                true.setdefault((row, rows[0]), []).append(mention.spans)
+                spans_of[row, rows[0]][0].append(mention.spans)
         for mention in response.mentions:
-            entity = next(entity_of)
-            if entity is not None:
-                meant = _meant(mention, kb.index(entity), key.mentions, accepted)
-                pred.setdefault((row, meant), []).append(mention.spans)
-    items = sorted({*true, *pred})
-    of_items = span_scores([true.get(item, []) for item in items], [pred.get(item, []) for item in items]).items
+            if (entity := next(entity_of)) is not None:
+                spans_of[row, _meant(mention, kb.index(entity), key.mentions, accepted)][1].append(mention.spans)
+    of_items = span_scores([true for true, _ in spans_of.values()], [pred for _, pred in spans_of.values()]).items
     links = np.zeros((len(gold), of_items.shape[1]), np.int64)
-    np.add.at(links, np.array([row for row, _ in items], np.int64), of_items)
+    np.add.at(links, np.array([row for row, _ in spans_of], np.int64), of_items)
     gold_spans, spans = ([[mention.spans for mention in of.mentions] for of in corpus] for corpus in (gold, found))
     return FoundScores(span_scores(gold_spans, spans), SpanScores(links))
 
