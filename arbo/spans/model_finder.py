@@ -13,7 +13,7 @@ import numpy as np
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.gold import Gold
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Bools, Floats, Ids
+from arbo.engine import Floats, Ids
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import EncodedKb
 from arbo.spans.finding import Proposal, nearest_entities
@@ -117,8 +117,14 @@ def spans_of(text: str, tokens: Offsets, weight: Floats, threshold: float = 0.05
     """
     words = offsets_of(content_words(text))
     gaps = zip(words[:-1, 1].tolist(), words[1:, 0].tolist(), strict=True)
-    tied = np.array([_TIE.fullmatch(text, last, first) is not None for last, first in gaps], np.bool_)
-    return [_joined(words, tied, row) for row in word_weights(words, tokens, weight) >= threshold]
+    is_parted = np.array([_TIE.fullmatch(text, last, first) is None for last, first in gaps], np.bool_)
+    rows = []
+    for is_kept in word_weights(words, tokens, weight) >= threshold:
+        kept = np.flatnonzero(is_kept)
+        ends = np.flatnonzero((np.diff(kept) > 1) | is_parted[kept[:-1]]) + 1
+        runs = [run for run in np.split(kept, ends) if len(run)]
+        rows.append(tuple((int(words[run[0], 0]), int(words[run[-1], 1])) for run in runs))
+    return rows
 
 
 def word_weights(words: Offsets, tokens: Offsets, weight: Floats) -> Floats:
@@ -131,13 +137,3 @@ def word_weights(words: Offsets, tokens: Offsets, weight: Floats) -> Floats:
     common = np.maximum(common, 0)
     sums: Floats = weight @ (common / np.maximum(common.sum(axis=1, keepdims=True), 1))
     return sums
-
-
-def _joined(words: Offsets, tied: Bools, is_chosen: Bools) -> tuple[Span, ...]:
-    """Join the chosen words into spans; ``tied`` marks each word, except the last, that is joined with the next."""
-    chosen = np.flatnonzero(is_chosen)
-    if not len(chosen):
-        return ()
-    parted = (np.diff(chosen) > 1) | ~tied[chosen[:-1]]
-    first, last = chosen[np.append(True, parted)], chosen[np.append(parted, True)]
-    return tuple(zip(words[first, 0].tolist(), words[last, 1].tolist(), strict=True))
