@@ -14,7 +14,7 @@ import arbo
 from arbo import Corpus, Document, Entity, KnowledgeBase
 from arbo.encoders.word_index import WordIndex
 from arbo.spans.dictionary import Dictionary
-from arbo.spans.finding import DictionaryFinder, without_overlaps
+from arbo.spans.finding import DictionaryFinder, Proposal, without_overlaps
 from arbo.text.names import normalize_name
 from arbo.text.words import content_words, fold, passages, sentences, words
 
@@ -168,8 +168,8 @@ def test_names_do_not_run_over_what_they_have_not(text: str, found: list[str]) -
     lists = [of.split("|") for of in names.split("; ")]
     kb = KnowledgeBase(Entity(f"D{row}", own[0], tuple(own[1:])) for row, own in enumerate(lists))
     matches = Dictionary().add(kb).matches(text)
-    longest = without_overlaps([((match.begin, match.end),) for match in matches], [1.0] * len(matches))
-    assert cut(text, [matches[place][:2] for place in longest]) == found
+    longest = without_overlaps(Proposal(0, ((match.begin, match.end),), 0, 1.0) for match in matches)
+    assert cut(text, [proposal.spans[0] for proposal in longest]) == found
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,11 @@ def test_overlaps_are_resolved_greedily(spans: list[tuple[tuple[int, int], ...]]
         if not own & taken:
             expected.append(place)
             taken |= own
-    assert without_overlaps(spans, score) == sorted(expected)
-    shuffled = data.draw(st.permutations(range(len(spans))))
-    again = without_overlaps([spans[i] for i in shuffled], [score[i] for i in shuffled])
-    assert {spans[shuffled[i]] for i in again} == {spans[i] for i in expected}
+    best = sorted(Proposal(document, spans[place], place, score[place]) for document in (0, 2) for place in expected)
+    every = [
+        Proposal(document, spans[place], place, score[place]) for document in (0, 2) for place in range(len(spans))
+    ]
+    assert without_overlaps(data.draw(st.permutations(every))) == best
 
 
 ODD = (

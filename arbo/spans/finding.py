@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -65,25 +66,22 @@ class Found:
 def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = on_screen) -> Found:
     """Find mentions of the entities of a knowledge base in documents; existing mentions are ignored.
 
-    Overlapping proposals are chosen by `without_overlaps`; of those with the same spans and score, the first entity in
-    the knowledge base is kept. Proposals of entities whose domain differs from the document's are left out.
+    Overlapping proposals are chosen by `without_overlaps`. Proposals of entities whose domain differs from the
+    document's are left out.
     """
     corpus = Corpus.of(documents)
-    proposed: list[list[Proposal]] = [[] for _ in corpus]
-    for proposal in finder.propose(corpus, kb, announce):
-        if kb.entities[proposal.entity].domain == corpus[proposal.document].domain:
-            proposed[proposal.document].append(proposal)
-    best = []
-    for proposals in proposed:
-        proposals.sort(key=lambda proposal: proposal.entity)
-        places = without_overlaps([of.spans for of in proposals], [of.score for of in proposals])
-        best.append(sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans))
-    marked = (
-        marked_document(of.id, of.text, [_marked(each, kb) for each in proposals], of.domain, of.metadata)
-        for of, proposals in zip(corpus, best, strict=True)
+    proposed = finder.propose(corpus, kb, announce)
+    fitting = (one for one in proposed if kb.entities[one.entity].domain == corpus[one.document].domain)
+    proposals, marked = without_overlaps(fitting), [list[Marked]() for _ in corpus]
+    for one in proposals:
+        types = kb.entities[one.entity].types
+        marked[one.document].append(Marked(one.spans, types[0] if len(types) == 1 else None, score=one.score))
+    made = (
+        marked_document(of.id, of.text, mentions, of.domain, of.metadata)
+        for of, mentions in zip(corpus, marked, strict=True)
     )
     notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
-    return Found(Corpus(marked, notes, corpus.index_names), tuple(chain.from_iterable(best)))
+    return Found(Corpus(made, notes, corpus.index_names), tuple(proposals))
 
 
 def find_mentions(
@@ -100,26 +98,29 @@ def find_mentions(
     return find(finder, documents, kb, announce=announce).corpus
 
 
-def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int]:
-    """Return the indices of the items to keep, ascending; of overlapping items, the one with the highest score.
+def without_overlaps(proposals: Iterable[Proposal]) -> list[Proposal]:
+    """Return the proposals to keep, in the order of documents and spans; of overlapping ones, that with the best score.
 
-    Of items with the same score, the one that covers the most characters is kept; of equally long ones, the one that
-    begins first; of those, the one that is earlier in the list.
+    Of those with the same score, the one that covers the most characters is kept; of equally long ones, the one that
+    begins first; of those with the same spans, the first entity of the knowledge base.
 
-    >>> without_overlaps([((0, 4),), ((0, 11),), ((5, 8), (12, 15)), ((12, 15),)], [1.0, 2.0, 1.0, 1.0])
-    [1, 3]
+    >>> spans = ((0, 4),), ((0, 11),), ((5, 8), (12, 15)), ((12, 15),)
+    >>> proposals = map(Proposal, [0] * 4, spans, range(4), [1.0, 2.0, 1.0, 1.0])
+    >>> [proposal.spans for proposal in without_overlaps(proposals)]
+    [((0, 11),), ((12, 15),)]
     """
 
-    def rank(place: int) -> tuple[float, int, Spans]:
-        return -score[place], -sum(end - begin for begin, end in spans[place]), spans[place]
+    def rank(one: Proposal) -> tuple[int, float, int, Spans, int]:
+        return one.document, -one.score, -sum(end - begin for begin, end in one.spans), one.spans, one.entity
 
-    taken: set[int] = set()
     best = []
-    for place in sorted(range(len(spans)), key=rank):
-        characters = {at for span in spans[place] for at in range(*span)}
-        if taken.isdisjoint(characters):
-            best.append(place)
-            taken |= characters
+    for _, some in groupby(sorted(proposals, key=rank), attrgetter("document")):
+        taken: set[int] = set()
+        for one in some:
+            characters = {at for span in one.spans for at in range(*span)}
+            if taken.isdisjoint(characters):
+                best.append(one)
+                taken |= characters
     return sorted(best)
 
 
@@ -147,24 +148,17 @@ def nearest_entities(
     return nearest_within(groups, vectors, entities, k, metric=encoder.metric, progress=announce("candidates"))
 
 
-def _marked(proposal: Proposal, kb: KnowledgeBase) -> Marked:
-    types = kb.entities[proposal.entity].types
-    return Marked(proposal.spans, types[0] if len(types) == 1 else None, score=proposal.score)
-
-
 class _Names:
     """The dictionary of a knowledge base; a name is added when a text has its words."""
 
     def __init__(self, kb: KnowledgeBase, *, generic_names: bool) -> None:
         self.kb, self._index = kb, word_index(kb)
         self.generic = frozenset[str]() if generic_names else _generic_of(kb, self._index)
-        self._dictionary = Dictionary(normalize_name).add(kb, self._index.always)
-        self._has = np.zeros(len(kb), np.bool_)
-        self._has[self._index.always] = True
+        self._dictionary, self._has = Dictionary(normalize_name), np.zeros(len(kb), np.bool_)
 
     def for_text(self, text: str) -> Dictionary:
         """Return the dictionary, after adding the names of the knowledge base that the text may contain."""
-        rows = self._index.rows_with(_forms(text))
+        rows = self._index.rows_with(_forms(text))  # and those that are always added
         rows = rows[~self._has[rows]]
         self._has[rows] = True
         return self._dictionary.add(self.kb, rows)

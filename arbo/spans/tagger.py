@@ -30,7 +30,7 @@ from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.retrieval.groups import EncodedKb
 from arbo.settings import read_json
-from arbo.spans.finding import DictionaryFinder, Place, Proposal, Spans, nearest_entities, without_overlaps
+from arbo.spans.finding import DictionaryFinder, Place, Proposal, nearest_entities, without_overlaps
 from arbo.text.words import Offsets, offsets_of, passages
 
 OUTSIDE, BEGIN, INSIDE = range(3)
@@ -68,13 +68,9 @@ class KnownNames(NamedTuple):
         return self._replace(bases=[*self.bases, (replace(self.bases[0][0]), more)])
 
     def matches(self, documents: Corpus) -> Iterator[Place]:
-        """Yield the places of names in documents; of names that overlap, the longest."""
+        """Return the places of names in documents; of names that overlap, the longest."""
         proposals = chain.from_iterable(finder.propose(documents, kb) for finder, kb in self.bases)
-        spans: list[list[Spans]] = [[] for _ in documents]
-        for document, span in sorted({(one.document, one.spans) for one in proposals}):
-            spans[document].append(span)
-        for row, places in enumerate(spans):
-            yield from ((row, *places[one][0]) for one in without_overlaps(places, [1.0] * len(places)))
+        return ((name.document, *name.spans[0]) for name in without_overlaps(proposals))
 
 
 class Tokens(NamedTuple):

@@ -14,7 +14,7 @@ from rapidfuzz.process import cdist
 
 from arbo.data import KnowledgeBase
 from arbo.progress import Announce, quiet
-from arbo.spans.finding import Spans, without_overlaps
+from arbo.spans.finding import Proposal, Spans, without_overlaps
 from arbo.text.words import Offsets, content_words, fold, offsets_of, unwrapped, words
 from clustering.arrays import Floats, Ids
 
@@ -39,9 +39,9 @@ class Fuzzy:
         found: list[Spans] = [()] * len(text)
         for pair, runs, similarity in self._similarities(texts, kb, text, entity, announce):
             kept = np.flatnonzero(similarity >= self.threshold)
-            spans = [((begin, end),) for begin, end in runs[kept].tolist()]
-            chosen = without_overlaps(spans, similarity[kept].tolist())
-            found[pair] = tuple(sorted(spans[place][0] for place in chosen))
+            scored = zip(runs[kept].tolist(), similarity[kept].tolist(), strict=True)
+            chosen = without_overlaps(Proposal(0, ((begin, end),), 0, score) for (begin, end), score in scored)
+            found[pair] = tuple(one.spans[0] for one in chosen)
         return found
 
     def score(

@@ -7,7 +7,7 @@ import numpy as np
 
 import arbo
 from arbo.spans.dictionary import Dictionary, Match
-from arbo.spans.finding import Spans, without_overlaps
+from arbo.spans.finding import Proposal, Spans, without_overlaps
 from arbo.text.words import fold
 from clustering.arrays import Ids
 
@@ -32,8 +32,6 @@ def rule_based(
                 named[row][owner].append(match)
     found = []
     for row, owner in zip(text.tolist(), entity.tolist(), strict=True):
-        own = named[row][owner]
-        spans = [((match.begin, match.end),) for match in own]
-        kept = without_overlaps(spans, [match.size for match in own])
-        found.append(tuple(spans[place][0] for place in kept))
+        own = (Proposal(0, ((match.begin, match.end),), owner, match.size) for match in named[row][owner])
+        found.append(tuple(one.spans[0] for one in without_overlaps(own)))
     return found
