@@ -232,12 +232,12 @@ def finder(
         if any(map(how.changes, (OSLAT, LABEL_ATTENTION))):
             raise UsageError("settings of the training need --encoder, since a tagger has none; leave them out")
         check_output(out, "tagger", ("",), *docs, kb)
-        reading, expand = how.of(READING, ReadingConfig()), expands_abbreviations(how)
+        reading = how.of(READING, ReadingConfig())
         documents, base = reading.documents(docs), reading.knowledge_base(kb)
         held_out = None if dev is None else reading.dev_documents(dev)
-        tagger = arbo.train_tagger(documents, base, expand_abbreviations=expand, announce=bars)
+        tagger = arbo.train_tagger(documents, base, expand_abbreviations=expands_abbreviations(how), announce=bars)
         tagger.save(out)
-        value = {"model": str(out), "names": len(tagger.names), "features": len(tagger.used)}
+        value = {"model": str(out), "names": len(tagger.names), "features": int(tagger.weights.any(axis=1).sum())}
         console.answer(value, f"written to {out}\n{_scores_of(tagger, held_out, base)}{next_}")
         return
     training, start = Training(out=out, encoder=encoder), arbo.DualEncoder.from_pretrained(encoder)

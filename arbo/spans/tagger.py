@@ -205,10 +205,8 @@ class Tagger:
     smallest probability of the labels of its tokens.
     """
 
-    used: Ids
-    """(features,) the columns that have weights, ascending."""
     weights: Scores
-    """(features, 3) the weight of each label."""
+    """(COLUMNS, 3) the weight of each label for each column of features; most are 0."""
     pairs: Scores
     """(3, 3) the score of a label after another."""
     names: Sequence[str]
@@ -242,8 +240,7 @@ class Tagger:
         columns = tokens.columns(known, tokens.labels(known.matches(documents)))
         scores, chains = np.zeros((len(columns), 3)), Chains.of(tokens.sentence)
         for column in columns.T:
-            place = np.searchsorted(self.used, column).clip(max=len(self.used) - 1)
-            scores += np.where((self.used[place] == column)[:, None], self.weights[place], 0)
+            scores += self.weights[column]
         labels, (_, chance, _) = chains.best(scores, self.pairs), chains.marginals(scores, self.pairs)
         sure = chance[np.arange(len(labels)), labels]
         begins, others = np.flatnonzero(labels == BEGIN), np.append(np.flatnonzero(labels != INSIDE), len(labels))
@@ -256,16 +253,18 @@ class Tagger:
 
     def save(self, file: files.PathLike) -> None:
         """Write the tagger to a JSON file, completely or not at all; raise UsageError if that is impossible."""
-        arrays = {name: getattr(self, name).tolist() for name in ("used", "weights", "pairs")}
+        used = np.flatnonzero(self.weights.any(axis=1))
+        arrays = {"used": used.tolist(), "weights": self.weights[used].tolist(), "pairs": self.pairs.tolist()}
         files.write_json({**_FORMAT.head, **arrays, "names": [*self.names], "learnt": self.learnt}, file)
 
     @classmethod
     def load(cls, file: files.PathLike, **fields: Any) -> Self:
         """Read what `save` wrote; raise DataError for anything else."""
         values = _FORMAT.checked(read_json(file, "the tagger"), file)
+        weights, used = np.zeros((COLUMNS, 3)), values["used"]
         try:
-            used, pairs = np.array(values["used"], np.int64), np.array(values["pairs"], np.float64).reshape(3, 3)
-            weights = np.array(values["weights"], np.float64).reshape(len(used) or -1, 3)
-        except (TypeError, ValueError) as error:
+            pairs = np.array(values["pairs"], np.float64).reshape(3, 3)
+            weights[np.array(used, np.int64)] = np.array(values["weights"], np.float64).reshape(len(used), 3)
+        except (TypeError, ValueError, IndexError) as error:
             raise DataError(f"the weights are damaged: {error}; {_FORMAT.advice}", file=fspath(file)) from None
-        return cls(used, weights, pairs, [*map(str, values["names"])], values["learnt"], **fields)
+        return cls(weights, pairs, [*map(str, values["names"])], values["learnt"], **fields)

@@ -51,10 +51,9 @@ def train_tagger(
     if not gold.any():
         raise DataError("a tagger learns from marked mentions, but the documents have none; give annotated documents")
     columns = tokens.columns(known, tokens.labels(_places_in_parts(corpus, known, names)))
-    used = np.flatnonzero(np.bincount(columns.ravel(), minlength=COLUMNS) >= min(_LEAST, len(gold)))
-    weights, pairs = fit(columns, used, gold, Chains.of(tokens.sentence), announce)
+    weights, pairs = fit(columns, gold, Chains.of(tokens.sentence), announce)
     kept, learnt = sorted(set(names)), learnt_from(corpus.tables)
-    return Tagger(used, weights.round(_DIGITS), pairs.round(_DIGITS), kept, learnt, abbreviations=expand_abbreviations)
+    return Tagger(weights.round(_DIGITS), pairs.round(_DIGITS), kept, learnt, abbreviations=expand_abbreviations)
 
 
 def _places_in_parts(corpus: Corpus, known: KnownNames, names: Sequence[str]) -> Iterator[Place]:
@@ -65,15 +64,16 @@ def _places_in_parts(corpus: Corpus, known: KnownNames, names: Sequence[str]) ->
         yield from ((row * _PARTS + one, begin, end) for row, begin, end in named.matches(corpus[one::_PARTS]))
 
 
-def fit(columns: Ids, used: Ids, gold: Ids, chains: Chains, announce: Announce) -> tuple[Scores, Scores]:
-    """Return the weights of the columns ``used``, (used, 3), and of pairs of labels, (3, 3), with the best likelihood.
+def fit(columns: Ids, gold: Ids, chains: Chains, announce: Announce) -> tuple[Scores, Scores]:
+    """Return the weights of columns, (COLUMNS, 3), and of pairs of labels, (3, 3), with the best likelihood.
 
-    ``columns`` (tokens, features) are those of the tokens, and ``gold`` (tokens,) their labels.
+    ``columns`` (tokens, features) are those of the tokens, and ``gold`` (tokens,) their labels. A column that occurs
+    once has no weight.
     """
-    place = np.full(COLUMNS, -1)
-    place[used] = np.arange(len(used))
-    row, at = np.nonzero(place[columns] >= 0)
-    matrix = csr_matrix((np.ones(len(row)), (row, place[columns[row, at]])), (len(columns), len(used)))
+    used = np.flatnonzero(np.bincount(columns.ravel(), minlength=COLUMNS) >= min(_LEAST, len(gold)))
+    start = np.arange(0, columns.size + 1, columns.shape[1])
+    matrix = csr_matrix((np.ones(columns.size), columns.ravel(), start), (len(columns), COLUMNS))[:, used]
+    matrix.sum_duplicates()
     truth, size = np.eye(3)[gold], 3 * len(used)
     follows = np.zeros((3, 3))
     for tokens in chains.steps[1:]:
@@ -94,4 +94,6 @@ def fit(columns: Ids, used: Ids, gold: Ids, chains: Chains, announce: Announce) 
     best = minimize(
         loss, np.zeros(size + 9), jac=True, method="L-BFGS-B", options=how, callback=lambda _: next(bar, None)
     )
-    return best.x[:size].reshape(-1, 3), best.x[size:].reshape(3, 3) + barred
+    weights = np.zeros((COLUMNS, 3))
+    weights[used] = best.x[:size].reshape(-1, 3)
+    return weights, best.x[size:].reshape(3, 3) + barred
