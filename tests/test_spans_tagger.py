@@ -165,11 +165,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, sample: Any) -> Path:
     return folder
 
 
-def test_a_tagger_is_trained_then_finds(folder: Path, run: Run) -> None:
+def test_a_tagger_is_trained_then_finds(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     train = ["train", "finder", *linking(folder, "teach.jsonl"), "--out"]
     assert run(*train, folder / "tagger", "--json").ok().json["names"] > 100
+    monkeypatch.chdir(folder)
     for docs in ("some.jsonl", "teach.jsonl"):
-        linked = run("link", *linking(folder, docs), "--find-mentions", folder / "tagger", "--out", folder / "run")
+        linked = run("link", *linking(folder, docs), "--find-mentions", "tagger", "--out", folder / "run")
+        assert arbo.Result.load(folder / "run").manifest["reading"]["finder"] == str(folder / "tagger")
         assert ("documents are among those that the finder was trained on" in linked.ok().told) == (docs[0] == "t")
     done = run(*train, folder / "other", "--set", "steps=2")
     assert (done.code, "need --encoder, since a tagger has none" in done.told) == (2, True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -26,7 +27,6 @@ from arbo.progress import bars
 
 if TYPE_CHECKING:
     from arbo.pipeline.saved_run import SavedRun
-    from arbo.training.learning import Learnt
 
 _FILES = "Folder to write the sample to, as documents.jsonl and entities.jsonl."
 _EXPLAINED = ("D06-3", "D20-4", "D01-4")
@@ -85,6 +85,14 @@ class Output:
     corrections: options.Corrections = None
     preview: options.Preview = False
 
+    def check(self) -> None:
+        """Raise UsageError if the run cannot be written, or there are no corrections to preview."""
+        from arbo.results.run_folder import FORMAT
+
+        FORMAT.check_replaceable(self.out)
+        if self.preview and self.corrections is None:
+            raise UsageError("--preview shows what corrections change; give them to --corrections")
+
 
 _LINKING = Shown(
     (LINKER, ENCODER, READING, FINDING, JOB),
@@ -120,49 +128,48 @@ def link(
 
     Then look at the links: `arbo show run`, or `arbo explore run`.
     """
-    linker, reading = load_linker(models, how, threshold), how.of(READING, ReadingConfig())
-    expand = linker.config.expand_abbreviations
+    output.check()
+    reading, job = how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
+    linker = load_linker(models, how, threshold)
+    expand, as_read = linker.config.expand_abbreviations, reading.as_read()
     found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
-    finder = None if find_mentions is None else found_by(find_mentions)
-    base, as_read = linker.configured(kb=reading.knowledge_base(kb)), reading.as_read()
-
-    def prepared() -> tuple[arbo.Linker, arbo.Corpus]:
-        documents, linker, name = reading.documents(docs, mentions=False if finder else None), base, find_mentions
-        model = finder
-        if finder is None and not documents.n_mentions:
-            console.say("the texts have no mentions: the dictionary finds names of the knowledge base in them")
-            model = found_by("dictionary")
-        if learn_from:
-            teachers = replace(reading, ids=None, docs_format=None).documents(learn_from)
-            to_learn = {
-                "finds": isinstance(model, arbo.DictionaryFinder),
-                "tunes": threshold is None and models.config is None,
-            }
-            linker, tagger = _kept(arbo.learn(linker, teachers, **to_learn), output)
-            model, name = (tagger, f"{output.out}.finder") if tagger else (model, name)
-        if model is None:
-            return linker, documents
-        as_read.update({"finder": name or "dictionary", FINDING.name: {**how.changes(FINDING)}})
+    name, finder = find_mentions or "dictionary", None if find_mentions is None else found_by(find_mentions)
+    linker = linker.configured(kb=reading.knowledge_base(kb))
+    documents = reading.documents(docs, mentions=False if finder else None)
+    if finder is None and not documents.n_mentions:
+        console.say("the texts have no mentions: the dictionary finds names of the knowledge base in them")
+        finder = found_by(name)
+    if learn_from:
+        teachers = replace(reading, ids=None, docs_format=None).documents(learn_from)
+        finds, tunes = isinstance(finder, arbo.DictionaryFinder), threshold is None and models.config is None
+        linker, tagger = _learnt(linker, teachers, output, finds=finds, tunes=tunes)
+        if tagger:
+            name, finder = f"{output.out}.finder", tagger
+    if finder is not None:
+        name = name if isinstance(finder, arbo.DictionaryFinder) else os.path.abspath(name)
+        as_read |= {"finder": name, FINDING.name: {**how.changes(FINDING)}}
         assert linker.kb is not None
-        return linker, find_in(documents, linker.kb, model).corpus
+        documents = find_in(documents, linker.kb, finder).corpus
+    _run(linker, documents, output, job, as_read)
 
-    _run(prepared, output, how, as_read)
 
-
-def _kept(learnt: Learnt, output: Output) -> tuple[arbo.Linker, arbo.Tagger | None]:
-    """Say what was learnt, and keep it beside the run, where `arbo add` finds it; return the linker and the tagger."""
-    for line in learnt.lines:
-        console.say(f"learnt {line}")
-    linker, (names, finder) = learnt.linker, (Path(f"{output.out}.{ending}") for ending in ("kb.jsonl", "finder"))
+def _learnt(
+    linker: arbo.Linker, documents: arbo.Corpus, output: Output, **how: bool
+) -> tuple[arbo.Linker, arbo.Tagger | None]:
+    """Learn from documents, say what, and keep it beside the run, where `arbo add` finds it."""
+    names, finder = (Path(f"{output.out}.{ending}") for ending in ("kb.jsonl", "finder"))
     if not output.preview:
         check_output(names, "entities", (".jsonl",))
         check_output(finder, "tagger", ("",))
-        if learnt.tagger:
-            learnt.tagger.save(finder)
-        assert linker.kb is not None
-        linker.kb.to_jsonl(names)
-        linker = linker.configured(kb=ReadingConfig().knowledge_base(names))
-    return linker, learnt.tagger
+    learnt = arbo.learn(linker, documents, **how)
+    for line in learnt.lines:
+        console.say(f"learnt {line}")
+    if output.preview or learnt.linker.kb is None:
+        return learnt.linker, learnt.tagger
+    learnt.linker.kb.to_jsonl(names)
+    if learnt.tagger:
+        learnt.tagger.save(finder)
+    return learnt.linker.configured(kb=ReadingConfig().knowledge_base(names)), learnt.tagger
 
 
 _DISCOVERY = Shown(
@@ -185,25 +192,20 @@ def discover(
     --text-column name --evidence country,vat:exact --out run`. Nodes of a knowledge graph: `arbo discover
     ragtest/output --out run`, then `arbo export run --to graphrag`.
     """
-    reading, linker = how.of(READING, ReadingConfig()), load_linker(models, how, threshold)
-    _run(lambda: (linker, reading.documents(docs)), output, how, reading.as_read())
+    output.check()
+    reading, job = how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
+    linker = load_linker(models, how, threshold)
+    _run(linker, reading.documents(docs), output, job, reading.as_read())
 
 
 def _run(
-    prepared: Callable[[], tuple[arbo.Linker, arbo.Corpus]], output: Output, how: Chosen, as_read: Mapping[str, Any]
+    linker: arbo.Linker, documents: arbo.Corpus, output: Output, job: JobConfig, as_read: Mapping[str, Any]
 ) -> None:
-    """Link the prepared documents or, without a knowledge base, discover entities, and save the result.
+    """Link documents or, without a knowledge base, discover entities, and save the result.
 
     With ``output.preview``, only show what ``output.corrections`` change, and save nothing. The manifest keeps how the
     documents were read (``as_read``), for `arbo add`.
     """
-    from arbo.results.run_folder import FORMAT
-
-    FORMAT.check_replaceable(output.out)
-    job = how.of(JOB, JobConfig())
-    if output.preview and output.corrections is None:
-        raise UsageError("--preview shows what corrections change; give them to --corrections")
-    linker, documents = prepared()
     with nullcontext(linker) if output.preview else job.over(linker, output.out) as linker:
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, output.corrections or ())
