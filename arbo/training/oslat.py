@@ -114,7 +114,7 @@ class Contrasts:
     def of_names(cls, kb: KnowledgeBase) -> Self:
         """Take all names of a knowledge base as queries; raise DataError if no query has positives and negatives."""
         owner = (synonyms := Synonyms.of(kb)).owner
-        return cls(kb, synonyms, owner, owner, np.arange(len(owner)))._checked("align")
+        return cls(kb, synonyms, owner, owner, np.arange(len(owner)))._checked()
 
     @classmethod
     def of_texts(cls, corpus: Corpus, kb: KnowledgeBase) -> Self:
@@ -127,17 +127,17 @@ class Contrasts:
         if not len(text):
             wrong = f"nothing to train on: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
             raise DataError(f"{wrong}; check that the ids and the domains match")
-        return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)._checked("train on")
+        return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)._checked()
 
-    def _checked(self, purpose: str) -> Self:
-        n = f"{len(self.entities):,}"
-        if not len(self.queries):
-            wrong = f"no entity (of {n}) has two names that differ; add aliases to the knowledge base"
-            raise DataError(f"nothing to {purpose}: {wrong}")
+    def _checked(self) -> Self:
+        n, problem = f"{len(self.entities):,}", ""
         every = self.synonyms.spelling[self.synonyms.of_entities(self.entities)]
-        if not any(len(np.setdiff1d(every, self.avoided(query[None])[0])) for query in self.queries):
-            wrong = f"names need names of other entities as negatives, but there are none (entities: {n})"
-            raise DataError(f"nothing to {purpose}: {wrong}; add documents or entities")
+        if not len(self.queries):
+            problem = f"no entity (of {n}) has two names that differ; add aliases to the knowledge base"
+        elif not any(len(np.setdiff1d(every, self.avoided(query[None])[0])) for query in self.queries):
+            problem = f"names need names of other entities, and there are none (of {n}); add documents or entities"
+        if problem:
+            raise DataError(f"nothing to train on: {problem}")
         return self
 
     @property
