@@ -90,15 +90,10 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
 
 
 def _rows(found: Found, kb: arbo.KnowledgeBase) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each found mention, which stands in brackets in its context."""
+    """Yield a row for each found mention, which stands in brackets among 30 characters of context on either side."""
     texts = {document.id: document.text for document in found.corpus}
     for mention, proposal in zip(found.corpus.mentions, found.proposals, strict=True):
-        entity, context = kb.entities[proposal.entity], _context(texts[mention.document_id], mention)
-        yield mention.document_id, context, entity.name, entity.id, f"{proposal.score:.3f}"
-
-
-def _context(text: str, mention: arbo.Mention, width: int = 30) -> str:
-    """Return a mention in brackets, with ``width`` characters of context on either side, on one line."""
-    end = mention.spans[-1][1]
-    before, after = text[max(0, mention.start - width) : mention.start], text[end : end + width]
-    return console.on_one_line(f"{before}[{text[mention.start : end]}]{after}")
+        text, begin, end = texts[mention.document_id], mention.start, mention.spans[-1][1]
+        context = f"{text[max(0, begin - 30) : begin]}[{text[begin:end]}]{text[end : end + 30]}"
+        entity = kb.entities[proposal.entity]
+        yield mention.document_id, console.on_one_line(context), entity.name, entity.id, f"{proposal.score:.3f}"
