@@ -124,15 +124,14 @@ class Contrasts:
         """
         pieces = Pieces.of(corpus)
         text, entity = pieces.entities(kb)
-        if not len(text):
-            wrong = f"nothing to train on: no text (of {len(pieces.texts):,}) has an entity of the knowledge base"
-            raise DataError(f"{wrong}; check that the ids and the domains match")
         return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)._checked()
 
     def _checked(self) -> Self:
         n, problem = f"{len(self.entities):,}", ""
         every = self.synonyms.spelling[self.synonyms.of_entities(self.entities)]
-        if not len(self.queries):
+        if self.name is None and not len(self.entity):
+            problem = f"no text (of {len(self.texts):,}) has an entity of the knowledge base; check ids and domains"
+        elif not len(self.queries):
             problem = f"no entity (of {n}) has two names that differ; add aliases to the knowledge base"
         elif not any(len(np.setdiff1d(every, self.avoided(query[None])[0])) for query in self.queries):
             problem = f"names need names of other entities, and there are none (of {n}); add documents or entities"
