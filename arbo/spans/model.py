@@ -120,7 +120,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         import torch
 
         used, place = np.unique(entity, return_inverse=True)
-        named = self.name_encoder.encode_entities(KnowledgeBase(kb.entities[row] for row in used), announce)
+        named = self.name_encoder.encode_entities(kb.of_rows(used), announce)
         names = torch.from_numpy(named.matrix[named.row]).to(self.tower.model.device)
         by_text = np.argsort(text, kind="stable")
         read, begin = np.unique(text[by_text], return_index=True)
