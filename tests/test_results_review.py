@@ -39,7 +39,7 @@ def test_each_name_is_asked_once_with_the_number_of_its_mentions(result: arbo.Re
 def test_the_most_useful_name_comes_first(result: arbo.Result) -> None:
     queue, doubt, names = Queue.of(result), doubts(result), names_of(result)
     assert (np.diff(queue.twins * queue.doubt) <= 0).all()
-    for row, twins, own in zip(*queue, strict=True):
+    for row, twins, own in zip(*queue[:3], strict=True):
         assert own == doubt[names == names[row]].max() == doubt[row]
         assert twins > 0
 

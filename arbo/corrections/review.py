@@ -53,7 +53,7 @@ _UNKNOWN = 0.5
 
 
 class Queue(NamedTuple):
-    """Mentions to look at, one for each name, the most useful first; the arrays have a value for each."""
+    """Mentions to look at, one for each name, the most useful first; three arrays have a value for each."""
 
     rows: Ints
     """Rows of the mentions in the run: for each name the one with the largest doubt."""
@@ -61,31 +61,31 @@ class Queue(NamedTuple):
     """Number of mentions of the name that nobody decided yet, this one included."""
     doubt: Floats
     """Between 0 and 1 for links; for discovered entities, see above."""
+    names: Ints
+    """What `names_of` returns."""
 
     @classmethod
-    def of(
-        cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = (), *, name: Ints | None = None
-    ) -> Self:
+    def of(cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = ()) -> Self:
         """Order the names of a run by twins times doubt: the wrong mentions that a decision is expected to mend.
 
         Names that are equal in this are in the order of the documents.
         ``decided`` are the ids of mentions on which somebody decided: their names are left out. Of ``dropped``, which
-        are no mentions, only they themselves are. ``name`` is what `names_of` returns, if it is known.
+        are no mentions, only they themselves are.
         """
-        name = names_of(run) if name is None else name
+        name = names_of(run)
         left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
         left[[run.row_of[id_] for id_ in dropped if id_ in run.row_of]] = False
         if pairs := DrawnPairs.of(run):
             place = np.sort(np.unique(pairs.first, return_index=True)[1])
             place = place[left[pairs.first[place]]]
             rows = pairs.first[place]
-            return cls(rows, np.bincount(name)[name[rows]], pairs.doubt[place])
+            return cls(rows, np.bincount(name)[name[rows]], pairs.doubt[place], name)
         rows, doubt = np.flatnonzero(left), doubts(run)
         rows = rows[np.argsort(-doubt[rows], kind="stable")]
         _, first, twins = np.unique(name[rows], return_index=True, return_counts=True)
         rows = rows[first]
         order = np.lexsort([rows, -twins * doubt[rows]])
-        return cls(rows[order], twins[order], doubt[rows[order]])
+        return cls(rows[order], twins[order], doubt[rows[order]], name)
 
 
 def names_of(run: Run) -> Ints:
@@ -188,7 +188,7 @@ class Review:
 
     def question(self, place: int) -> Question:
         """Return the question at a place of the queue; a mention of each name comes there, the most useful first."""
-        row, twins, doubt = (values[place].item() for values in self.queue)
+        row, twins, doubt = (values[place].item() for values in self.queue[:3])
         return self.about(self.run.links[row], twins, doubt)
 
     def about(self, link: Link, twins: int = 0, doubt: float = 0.0) -> Question:
@@ -206,18 +206,18 @@ class Review:
         row = self.run.row_of[link.mention.id]
         if self.pairs is None or not len(place := np.flatnonzero(self.pairs.first == row)[:1]):
             return None
-        other = self.run.links[int(self.pairs.second[place[0]])]
+        second = self.pairs.second[place]
+        other = self.run.links[int(second[0])]
         evidence = self.run.manifest["config"].get("evidence")
         columns = [name for name, _ in columns_named(evidence)] if evidence else []
-        rows = np.array([row, self.run.row_of[other.mention.id]])
-        cells = cells_of(Inputs(Corpus(self.run.tables), rows), columns, check=False)
+        cells = cells_of(Inputs(Corpus(self.run.tables), np.append(row, second)), columns, check=False)
         about = " · ".join(f"{name}: {one or '-'} | {two or '-'}" for name, (one, two) in cells.items())
         return Choice(other.mention.id, other.name, float(self.pairs.probability[place[0]]), about)
 
     @cached_property
     def queue(self) -> Queue:
         """The names that were not decided when the review began; what it writes does not change the queue."""
-        return Queue.of(self.run, self.decided, self.dropped, name=self.names)
+        return Queue.of(self.run, self.decided, self.dropped)
 
     @cached_property
     def pairs(self) -> DrawnPairs | None:
@@ -243,13 +243,8 @@ class Review:
         if "confidence" not in links.column_names:
             return 0.0, 0
         decided = [line.decides for line in self.written if line.decides >= 0]
-        left = np.isin(self.names, self.names[np.delete(rows, decided)])
+        left = np.isin(self.queue.names, self.queue.names[np.delete(rows, decided)])
         return float((1 - pc.fill_null(links["confidence"], _UNKNOWN).to_numpy()[left]).sum()), int(left.sum())
-
-    @cached_property
-    def names(self) -> Ints:
-        """(mentions,) what `names_of` returns."""
-        return names_of(self.run)
 
     def corrections(self, link: Link, answer: Answer, value: str | None = None) -> list[dict[str, Any]]:
         """Return the corrections that an answer about a mention means: several for ``drop-all``, one for all others.
@@ -264,7 +259,8 @@ class Review:
             return [self.accept(link)]
         if answer in ("drop", "drop-all"):
             here = self.run.row_of[link.mention.id]
-            rows = np.flatnonzero(self.names == self.names[here]).tolist() if answer == "drop-all" else [here]
+            names = self.queue.names
+            rows = np.flatnonzero(names == names[here]).tolist() if answer == "drop-all" else [here]
             some = (self.run.links[row].mention for row in rows)
             lines = (json.loads(line) for one in self.written for line in one.data.split(b"\n") if line)
             decided = {*self.decided, *(line.get("mention") for line in lines)}
@@ -354,9 +350,9 @@ class Review:
         It is that of the mention's name or, in a list, of the row. What is about one mention alone decides no question
         about another.
         """
-        row, rows = self.run.row_of[link.mention.id], self.queue.rows
+        row, rows, names = self.run.row_of[link.mention.id], self.queue.rows, self.queue.names
         alone = len(corrections) == 1 and bool({"not", "drop"} & corrections[0].keys())
-        there = rows == row if alone or self.pairs is not None else self.names[rows] == self.names[row]
+        there = rows == row if alone or self.pairs is not None else names[rows] == names[row]
         return int(there.argmax()) if there.any() else -1
 
     def _go_on(self, place: int) -> None:

@@ -197,7 +197,7 @@ class Page:
         Those that hang on the mention may follow too if corrections spread along the graph, which only the new
         partition tells.
         """
-        run, names = self._review.run, self._review.names
+        run, names = self._review.run, self._review.queue.names
         row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread")
         rows = np.flatnonzero(names == names[row]) if spread != "none" else np.array([row])
         gone = {link.mention.id, *self._review.decided}
