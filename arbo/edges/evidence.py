@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -155,8 +155,8 @@ class Pairs(NamedTuple):
     """Of each column."""
 
     def total(self, weights: Sequence[ColumnWeights]) -> LogOdds:
-        """Return the log-odds of names and columns."""
-        return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=True)), self.name)
+        """Return the log-odds of names and columns; without weights, those of names alone."""
+        return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=False)), self.name)
 
 
 class Competition(NamedTuple):
@@ -264,12 +264,10 @@ class Evidence:
 
 def _estimated(columns: Sequence[Column], pairs: Pairs, competition: Competition) -> tuple[ColumnWeights, ...]:
     """Estimate the weights of columns from pairs of names."""
-    probability = competition.probabilities(pairs.name)
     weights: tuple[ColumnWeights, ...] = ()
     for _ in range(_STEPS):
-        both = zip(columns, pairs.levels, strict=True)
-        weights = tuple(ColumnWeights.estimated(column, levels, probability) for column, levels in both)
         probability = competition.probabilities(pairs.total(weights))
+        weights = tuple(map(ColumnWeights.estimated, columns, pairs.levels, repeat(probability)))
     return weights
 
 
