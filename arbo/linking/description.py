@@ -56,6 +56,9 @@ def describe(
     mentions = documents.tables.mentions
     fingerprint = ThreadPoolExecutor(1).submit(lambda: documents.fingerprint)  # meanwhile, the tables are made
     gold, annotated = _gold(mentions, kb)
+    n_outside = 0 if kb is None else int((gold.has_id & ~gold.in_kb).sum())
+    note = "mentions whose gold ids are not in the knowledge base: they count as NIL"
+    outside = {note: n_outside} if n_outside else {}
     rows = named_entities(retrieval, clusters)
     known = RunEntities.of(kb, corrections.several if corrections else (), gold.rows, rows)
     mentions = with_gold_entities(mentions, gold, annotated, known)
@@ -87,7 +90,7 @@ def describe(
         "notes": {
             "documents": documents.notes,
             "knowledge_base": {} if kb is None else kb.notes,
-            "gold": dict(gold.changes) if kb is None else _gold_notes(gold),
+            "gold": {**outside, **gold.changes},
         },
         **counts,
         "warnings": [doubt for doubt in doubts if doubt],
@@ -104,12 +107,6 @@ def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
     annotated: Any = np.from_dlpack(pc.indices_nonzero(has_gold.combine_chunks()))  # pyarrow 15 crashes without chunks
     some = mentions.select([*columns, "domain"]).take(numbers(annotated))
     return Gold.of(some, kb), annotated
-
-
-def _gold_notes(gold: Gold) -> dict[str, int]:
-    outside = int((gold.has_id & ~gold.in_kb).sum())
-    missing = {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
-    return {**missing, **gold.changes}
 
 
 def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
