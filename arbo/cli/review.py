@@ -119,10 +119,8 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
     _print(ongoing, question)
     link = question.link
     choices: Sequence[Choice] = question.choices
-    usable = (
-        f"{key} {of.meaning}" for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer))
-    )
-    keys = "  ".join(usable)
+    usable = (key for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer)))
+    keys = "  ".join(f"{key} {_KEYS[key].meaning}" for key in usable)
     while True:
         console.show(keys, style="dim")
         key = _read_key()

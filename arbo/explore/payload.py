@@ -61,6 +61,9 @@ class Payload:
         nil, kb = run.link_table["entity_id"].null_count, manifest["knowledge_base"]
         size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
         (entries,) = evaluate(run).report("run").systems.values()
+        sure = (
+            run.link_table["confidence"] if "confidence" in run.link_table.column_names else pa.nulls(0, pa.float32())
+        )
         return {
             "mentions": run.link_table.num_rows,
             "documents": len(run.document_table),
@@ -76,7 +79,7 @@ class Payload:
             "limits": manifest.get("limits", {}),
             "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
             "offset": manifest["offset"],
-            "doubtful": _n_doubtful(run),
+            "doubtful": pc.sum(pc.less(sure, 0.5)).as_py() or 0,  # more likely wrong than right
             "wrong": Counter(WRONG[kind] for kind in self._wrong.tolist() if kind >= 0).most_common(),
             "scores": {name: entry.as_dict() for name, entry in entries.items()},
             "histogram": _histogram(run),
@@ -276,12 +279,6 @@ def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
     aliases = table["aliases"].take(place.slice(0, known.n_linked)).combine_chunks()
     columns.numbers("aliases.all", pc.fill_null(pc.list_value_length(aliases), 0))
     columns.strings("alias", pc.list_slice(aliases, 0, _ALIASES).flatten())
-
-
-def _n_doubtful(run: Run) -> int:
-    """Count the decisions that are more likely wrong than right, as far as the run has their confidence."""
-    confident = "confidence" in run.link_table.column_names
-    return pc.sum(pc.less(run.link_table["confidence"], 0.5)).as_py() or 0 if confident else 0
 
 
 def _histogram(run: Run) -> dict[str, list[Any]]:

@@ -193,7 +193,7 @@ def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints
     was, now = (table.take(numbers(row)) for table, row in zip(tables, rows, strict=True))
     is_same = np.logical_and(was["size"].to_numpy() == count, now["size"].to_numpy() == count)
     for name in ("cluster_id", "entity_id"):
-        is_same &= pc.equal(pc.fill_null(was[name], ""), pc.fill_null(now[name], "")).to_numpy()
+        is_same &= ~_differ(was[name], now[name])
     left = [np.delete(np.arange(len(table)), row[is_same]) for table, row in zip(tables, rows, strict=True)]
     places = [np.searchsorted(some, row[~is_same]) for some, row in zip(left, rows, strict=True)]
     before, after = (table.take(numbers(some)).to_pylist() for table, some in zip(tables, left, strict=True))
