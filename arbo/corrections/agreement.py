@@ -45,10 +45,8 @@ class Agreement:
 
     def roots(self) -> dict[str, Root]:
         """Return the root (`Root`) of each group of mentions that has one, by the name that `group_of` returns."""
-        of_mentions = (
-            (mention, claim) for mention, claims in self.claims.items() for claim in claims if claim[0] == "root"
-        )
-        return {self.group_of(mention): claim[1:] for mention, claim in of_mentions}
+        every = ((self.group_of(mention), claim) for mention, claims in self.claims.items() for claim in claims)
+        return {group: claim[1:] for group, claim in every if claim[0] == "root"}
 
     def wrong(self) -> list[tuple[str, int]]:
         """Return pairs of a mention and the row of an entity that it is not."""
