@@ -75,7 +75,7 @@ def review(
         console.print_json({"questions": questions, "rates": ongoing.rates})
         return
     try:
-        search = search_of(saved.result, base)
+        search = search_of(saved.result, base) if saved.result.manifest["knowledge_base"] else None
         while question := ongoing.present:
             if (answer := _answer(ongoing, saved.result, question, search)) is None:
                 break
@@ -100,7 +100,7 @@ def _print(ongoing: Review, question: Question) -> None:
     console.show(f"{name}; {link.mention.id}", style="dim")
     before, text, after = map(console.on_one_line, (question.before, link.mention.text, question.after))
     console.print_parts(sys.stdout, (before, ""), (f"[{text}]", "bold"), (after, ""))
-    nil = "" if ongoing.pairs else "NIL, "
+    nil = "" if ongoing.why_not(link, "nil") else "NIL, "
     decision = f"{nil}in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
     sure = "" if link.confidence is None else f", confidence {link.confidence:.3f}"
     console.show(f"  now  {decision}{sure}")
@@ -114,13 +114,15 @@ def _list(entities: Sequence[Choice]) -> None:
             console.show(f"       {about if len(about) <= _LETTERS else about[:_LETTERS] + '…'}", style="dim")
 
 
-def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Search) -> list[dict[str, Any]] | None:
+def _answer(
+    ongoing: Review, result: arbo.Result, question: Question, search: Search | None
+) -> list[dict[str, Any]] | None:
     """Ask a question, and read keys until one decides: return corrections, none after skip and undo, None to quit."""
     _print(ongoing, question)
     link = question.link
     choices: Sequence[Choice] = question.choices
     usable = (key for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer)))
-    keys = "  ".join(f"{key} {_KEYS[key].meaning}" for key in usable)
+    keys = "  ".join(f"{key} {_KEYS[key].meaning}" for key in usable if search or key != "/")
     while True:
         console.show(keys, style="dim")
         key = _read_key()
@@ -138,7 +140,7 @@ def _answer(ongoing: Review, result: arbo.Result, question: Question, search: Se
                 console.show(result.explain(link))
             elif key == "t":
                 console.show(result.text_of(link.mention.document_id) or "the run has no texts")
-            elif key == "/":
+            elif search and key == "/":
                 if words := _ask_words("words", link.name):
                     choices = search(words, link)
                     _list(choices)

@@ -44,7 +44,7 @@ function draw(state) {
     row.sentence && h("blockquote", {}, sentence(row)),
     h("p", { class: "lead" }, h("a", { href: address("document", row.document_id, row.mention_id) }, name(row.document_id)), " · ",
       h("a", { href: address("mention", row.mention_id) }, "why"), " · ", name(row.mention_id, { class: "id" })),
-    h("div", { class: "verdict" + (row.entity_id === null ? " is-nil" : "") }, h("span", {}, row.entity_id === null ? "now NIL, in " : "now "),
+    h("div", { class: "verdict" + (row.entity_id === null ? " is-nil" : "") }, h("span", {}, row.entity_id !== null ? "now " : asked.why_not.nil === null ? "now NIL, in " : "now in "),
       h("a", { href: address("cluster", row.cluster_id) }, name(row.entity_name ?? row.cluster_name ?? row.cluster_id)), " ", name(row.entity_id ?? row.cluster_id, { class: "id" }),
       is(row.confidence ?? row.score) && ` ${decimal(row.confidence ?? row.score)}`, spreads(asked.spread, row.below)),
     h("div", { class: "answers", role: "group", "aria-label": "Answers" }, Object.entries(ANSWERS).map(([key, [kind, text]]) => {
