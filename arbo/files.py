@@ -292,10 +292,10 @@ class Format(NamedTuple):
         A folder of a format has its manifest and the ``files`` in it, but no others.
         """
         check_writable(target)
-        there = {path.relative_to(target).as_posix() for path in target.rglob("*")}
-        if not (there or target.is_file()):
+        content = os.listdir(target) if target.is_dir() else [target.name] * target.exists()
+        if not content:
             return
-        if self.manifest not in there:
+        if self.manifest not in content:  # before a look at all that is below, for `/`
             raise UsageError(f"{target} exists and is not {self.what}; choose another folder, or remove this one first")
         try:
             values = json.loads((target / self.manifest).read_bytes())
@@ -305,6 +305,7 @@ class Format(NamedTuple):
         if names is None:
             raise UsageError(f"{target} is damaged, or not {self.what}; remove it, or choose another folder")
         folders = {parent.as_posix() for name in names for parent in Path(name).parents}
+        there = {path.relative_to(target).as_posix() for path in target.rglob("*")}
         if foreign := ", ".join(sorted(there - names - folders)[:3]):
             wrong = f"{target} is {self.what}, but also has files that would be deleted, such as {foreign}"
             raise UsageError(f"{wrong}; move them, or choose another folder")

@@ -177,6 +177,8 @@ def test_several_entities_of_one_mention(method: str, spread: str, tmp_path: Pat
     assert arbo.Result.load(tmp_path / "run").several == {"E1|E2": ["E1", "E2"]}
     assert states(link(both, {"mention": "a-0", "not": "E1", "author": "Bob"}, docs=docs)) == ["conflict"] * 2
     assert states(link({**both, "entity": ["E1", "E7"]}, docs=docs)) == ["waiting"]
+    unknown, no = {**both, "entity": ["E7", "E8"]}, {"mention": both["mention"], "not": "E7"}
+    assert states(link(unknown, no, docs=docs)) == ["waiting", "waiting"]
     with pytest.raises(arbo.errors.DataError, match="one id, a list of two or more, or null, not this list"):
         link({**both, "entity": ["E1"]})
 

@@ -84,7 +84,7 @@ def settled(lines: Sequence[Correction], claims: Sequence[tuple[Hashable, Claim]
 
 def _contradict(one: Claim, other: Claim) -> bool:
     if "not" in (one[0], other[0]):
-        rows = [claim[2] if claim[1] == "several" else claim[2:] for claim in (one, other)]
+        rows = [claim[2] if claim[1] == "several" else claim[2:3] for claim in (one, other)]
         return one[0] != other[0] and not {*rows[0]}.isdisjoint(rows[1])
     return one != other
 
