@@ -52,7 +52,7 @@ from library.command import parser_of
 from library.corpora import Data
 from library.folders import MODELS, PLOTS
 from library.oslat.fuzzy import Fuzzy
-from library.oslat.models import ALIGNMENT, MODEL, ONE_A_NAME, TRAINING, BiEncoder, Lab, encoder, unit
+from library.oslat.models import ALIGNMENT, MODEL, ONE_A_NAME, TRAINING, Attention, BiEncoder, Lab, encoder, unit
 from library.oslat.pairs import Pairs
 from library.oslat.rule_based import rule_based
 from library.oslat.scores import Scorer, given_scores, linked_scores
@@ -172,7 +172,7 @@ def linking(lab: Lab, system: str) -> Row:
     elif system in ("unsup", "NCE"):
         scorer = BiEncoder(lab.aligned() if system == "NCE" else encoder())
     else:
-        scorer = model_of(lab, system)
+        scorer = Attention(model_of(lab, system))
     scores = linked_scores(scorer, task.test, task.kb, seen_by(lab, system), bars)
     groups = {name: ("all", name) for name in ("all", "seen", "unseen")} | {kind: (kind, "all") for kind in KINDS[:2]}
     kept = {name: scores[group] for name, group in groups.items() if group in scores}
@@ -248,7 +248,7 @@ def tuned(finder: ModelFinder, documents: Corpus, kb: arbo.KnowledgeBase) -> Mod
     text, entity = finder.candidates_of(pieces, kb, bars)
     gold_text, gold_entity = pieces.entities(kb)
     right = np.isin(text * len(kb) + entity, gold_text * len(kb) + gold_entity)
-    score = finder.model.score(pieces.texts, kb, text, entity, bars)
+    score = Attention(finder.model).score(pieces.texts, kb, text, entity, bars)
     best = replace(threshold_curve(right, score), gold=len(gold_text)).best.threshold
     return replace(finder, model=finder.model.with_threshold(float(np.clip(best, score.min(), score.max()))))
 

@@ -142,6 +142,15 @@ def batches(tower: Tower) -> Iterator[list[tuple[int, int]]]:
         hook.remove()
 
 
+def scores_of(model: Any, texts: list[str], kb: arbo.KnowledgeBase, text: Any, entity: Any) -> Any:
+    """Return the score of each pair of a text and an entity, by label attention."""
+    scores = np.empty(len(text), np.float32)
+    for look in model.looks(texts, kb, text, entity):
+        assert look.score.dtype == np.float32
+        scores[look.pairs] = look.score
+    return scores
+
+
 def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Number all pairs of n things and m others."""
     return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import batches, every_pair
+from builders import batches, every_pair, scores_of
 from hypothesis import given, strategies as st
 
 import arbo
@@ -90,8 +90,7 @@ def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, dim:
     config = replace(CONFIG, pooling=pooling)
     model = with_head(bert, config, dim) if dim else LabelAttention.of(bert, config)
     text, entity = every_pair(3, 3)
-    scores = model.score(TEXTS, KB, text, entity)
-    assert scores.dtype == np.float32
+    scores = scores_of(model, TEXTS, KB, text, entity)
     pairs = zip(text, entity, attention(model, TEXTS, text, entity), scores, strict=True)
     for i, j, (weight, tokens), score in pairs:
         expected, right = by_definition(model, TEXTS[i], j)
@@ -103,16 +102,16 @@ def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, dim:
 
 def test_each_text_and_each_name_is_read_once(bert: Tower) -> None:
     model, none = with_head(bert), np.empty(0, np.int64)
-    assert model.score(TEXTS, KB, none, none).shape == (0,)
+    assert scores_of(model, TEXTS, KB, none, none).shape == (0,)
     ((weight, _),) = attention(model, TEXTS, [1], [0])
     assert weight.tolist() == [1.0]
-    assert model.score(TEXTS, KB, np.array([3]), np.array([0])) == 0
+    assert scores_of(model, TEXTS, KB, np.array([3]), np.array([0])) == 0
     text, entity = every_pair(3, 3)
     with batches(model.tower) as seen:
-        scores = model.score(TEXTS, KB, np.tile(text, 2), np.tile(entity, 2))[:9]
+        scores = scores_of(model, TEXTS, KB, np.tile(text, 2), np.tile(entity, 2))[:9]
     assert sum(n for n, _ in seen) == 3 + 6
     order = np.random.default_rng(0).permutation(9)
-    np.testing.assert_allclose(model.score(TEXTS, KB, text[order], entity[order]), scores[order], atol=1e-5)
+    np.testing.assert_allclose(scores_of(model, TEXTS, KB, text[order], entity[order]), scores[order], atol=1e-5)
 
 
 def test_a_long_text_is_truncated(bert: Tower) -> None:
@@ -201,7 +200,7 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
         assert again.config == CONFIG
         assert again.settings == {**model.settings, "model": str(tmp_path / "model")}
         pairs = every_pair(3, 3)
-        np.testing.assert_allclose(again.score(TEXTS, KB, *pairs), model.score(TEXTS, KB, *pairs), atol=1e-5)
+        np.testing.assert_allclose(scores_of(again, TEXTS, KB, *pairs), scores_of(model, TEXTS, KB, *pairs), atol=1e-5)
     with pytest.raises(DataError, match="not a dual-encoder that arbo saved: its format is 'arbo-label-attention'"):
         arbo.DualEncoder.from_pretrained(tmp_path / "model", device="cpu")
 
@@ -275,7 +274,7 @@ def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
     finder = ModelFinder(model)
     pieces = Pieces.of(DOCUMENTS)
     text, entity = finder.candidates_of(pieces, KB)
-    scores = model.score(pieces.texts, KB, text, entity)
+    scores = scores_of(model, pieces.texts, KB, text, entity)
     expected = [
         (int(pieces.document[look.text]), tuple((begin + b, begin + e) for b, e in own), int(entity[pair]), score)
         for look in model.looks(pieces.texts, KB, text, entity)

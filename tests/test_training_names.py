@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import scores_of
 from hypothesis import given, strategies as st
 from training_builders import DOCUMENTS, KB, QUICK_OSLAT, READS, document, log_of, oslat_trainer, without_dropout
 
@@ -124,6 +125,6 @@ def test_a_tiny_model_learns_where_to_look(bert: Tower, tmp_path: Path) -> None:
     assert looks(trained)[0] > looks(LabelAttention.of(tower, READS))[0] + 0.2
     assert looks(trained)[1] > 0.75
     is_there = np.array([word is not None for word in right])
-    assert threshold_curve(is_there, trained.score(texts, kb, text, entity)).best.f1 > 0.9
+    assert threshold_curve(is_there, scores_of(trained, texts, kb, text, entity)).best.f1 > 0.9
     for log in (log_of(tmp_path / "out"), log_of(tmp_path / "aligned")):
         assert log[-1]["loss"] < log[0]["loss"] / 4

@@ -100,15 +100,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         """Return the same model with another minimum score of an entity, ``entity_threshold``."""
         return replace(self, config=replace(self.config, entity_threshold=threshold))
 
-    def score(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> Floats:
-        """Score whether ``texts[text[i]]`` mentions the entity in row ``entity[i]``; (pairs,), see `looks`."""
-        scores = np.empty(len(text), np.float32)
-        for look in self.looks(texts, kb, text, entity, announce):
-            scores[look.pairs] = look.score
-        return scores
-
     def looks(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Iterator[Look]:

@@ -68,6 +68,22 @@ def encoder() -> arbo.DualEncoder:
 
 
 @dataclass(frozen=True)
+class Attention:
+    """Scores an entity by the best of its names, as label attention does."""
+
+    model: LabelAttention
+
+    def score(
+        self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
+        """Score pairs of texts and entities."""
+        scores = np.empty(len(text), np.float32)
+        for look in self.model.looks(texts, kb, text, entity, announce):
+            scores[look.pairs] = look.score
+        return scores
+
+
+@dataclass(frozen=True)
 class BiEncoder:
     """Compares the vector of a text with those of names, by cosine: the best name of each entity counts."""
 
