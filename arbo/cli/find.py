@@ -82,10 +82,7 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
     if not found.proposals:
-        console.warn(
-            "no mentions found; check that the texts are not empty, and have the language of the knowledge base, or "
-            "lower find_threshold"
-        )
+        console.warn("no mentions found; check the texts and their language, or lower the find_threshold of a model")
     return found
 
 
