@@ -43,9 +43,7 @@ def demo(
     and no model weights.
     """
     console.say("linking the embedded sample; the first run compiles the engine, which takes about 20 seconds")
-    from arbo.results.run_folder import FORMAT
-
-    FORMAT.check_replaceable(out)
+    Output(out=out).check()
     documents, kb = arbo.load_sample()
     if files is not None:
         sample = {"documents": map(document_line, documents), "entities": map(entity_line, kb.entities)}
