@@ -48,7 +48,7 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
     >>> documents, kb = arbo.load_sample()
     >>> learnt = arbo.learn(arbo.Linker(kb), documents[:60])
     >>> learnt.lines[0][:27]
-    'names: right decisions 0.70'
+    'names: right decisions 0.82'
     """
     corpus, expand, base = Corpus.of(documents), linker.config.expand_abbreviations, linker.kb
     if base is None:
