@@ -112,20 +112,19 @@ def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[
         nearest = f"{_measure(result)} {_number(rivals[0].score)}"
         limit = f"the entity threshold is a dissimilarity of {_number(entity_limit)}"
         lines.append(f"    the nearest entity, {rivals[0]}, has {nearest}; {limit}{by_mentions}")
+    if average is None:
+        near = f"no other NIL mention within {_number(mention_limit)}"
+        join, limit = "the weakest join of the cluster is", f"the mention threshold is {_number(mention_limit)}"
+    else:
+        near = f"no NIL cluster has an average dissimilarity of at most {_number(average)}"
+        join = "the last two parts of the cluster have the average dissimilarity"
+        limit = f"the limit of average linkage is {_number(average)}"
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
-        shown = listed((f'"{m.text}" in {m.document_id}' for m in others), 3)
-        join = f"the weakest join of the cluster is {_number(cluster.weakest_join)}, "
-        join += f"the mention threshold is {_number(mention_limit)}"
-        if average is not None:
-            join = f"the last two parts of the cluster have the average dissimilarity {_number(cluster.weakest_join)}, "
-            join += f"the limit of average linkage is {_number(average)}"
-        joined = "" if cluster.weakest_join is None else f"; {join}"  # people decided on the cluster
+        shown, weakest = listed((f'"{m.text}" in {m.document_id}' for m in others), 3), cluster.weakest_join
+        joined = "" if weakest is None else f"; {join} {_number(weakest)}, {limit}"  # None: people decided on it
         lines += [f"    together with {shown}{joined}", *_because(link)]
     else:
-        near = f"no other NIL mention within {_number(mention_limit)}"
-        if average is not None:
-            near = f"no NIL cluster has an average dissimilarity of at most {_number(average)}"
         lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
     lines[1:1] = decided
     return [Step(link.mention.id, link.name, link.mention.document_id, None)], None, lines
