@@ -158,8 +158,8 @@ class Run:
         if gaps and not manifest["config"].get("kb_complete"):
             (gap, limit), *others = zip(gaps.values(), limits.values(), strict=True)
             lacks = f"about {gap:.0%} of the mentions" if gap >= 0.005 else "hardly any mention"
-            types = zip([*gaps][1:], others, strict=True)
-            by_type = "; ".join(f"of type {type_}, {gap:.0%} and {limit:.2f}" for type_, (gap, limit) in types)
+            types = ((type_, *of) for type_, of in zip([*gaps][1:], others, strict=True) if of[1] != limit)
+            by_type = "; ".join(f"of type {type_}, {share:.0%} and {reach:.2f}" for type_, share, reach in types)
             lines.append(
                 f"estimate: the knowledge base lacks the entity of {lacks}, so that links reach up to dissimilarity "
                 f"{limit:.2f}{by_type and f' ({by_type})'} (--threshold; --set kb_complete=true if it lacks none)"
