@@ -17,7 +17,7 @@ import arbo
 from arbo.data.documents import text_of
 from arbo.explore.cuts import cuts_of
 from arbo.explore.report import report
-from arbo.results.views import WRONG, cluster_view, mention_view, selected, wrong_kinds
+from arbo.results.views import cluster_view, mention_view, selected, wrong_kinds
 
 pytestmark = pytest.mark.slow
 
@@ -84,11 +84,11 @@ def test_counts_are_those_of_the_tables(opened: Browser, result: arbo.Result) ->
 
 
 def test_wrong_decisions_are_listed_by_reason(opened: Browser, result: arbo.Result) -> None:
-    of_rows = wrong_kinds(result)
-    kinds = {row: WRONG[of_rows[row]] for row in np.flatnonzero(of_rows >= 0).tolist()}
+    kinds = wrong_kinds(result)
+    wrong = mention_view(result, np.flatnonzero(kinds >= 0), kinds).to_pylist()
     rows = ask(opened, "mentions", {"wrong": True, "limit": 500})["rows"]
-    assert {result.row_of[row["mention_id"]]: row["verdict"] for row in rows} == kinds
-    number = Counter(kinds.values()).most_common()
+    assert {row["mention_id"]: row["verdict"] for row in rows} == {row["mention_id"]: row["wrong"] for row in wrong}
+    number = Counter(row["wrong"] for row in wrong).most_common()
     assert [row["verdict"] for row in rows] == [kind for kind, size in number for _ in range(size)]
     opened.go(address("mentions", number[-1][0]))
     opened.until("document.querySelector('.item .wrong') !== null")
