@@ -35,7 +35,7 @@ from arbo.corrections.constraints import name_numbers
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.pairs import DrawnPairs
 from arbo.data import Corpus, KnowledgeBase
-from arbo.data.columns import cells_of, columns_named
+from arbo.data.columns import cells_of
 from arbo.data.corpus import Inputs
 from arbo.errors import UsageError
 from arbo.files import writing
@@ -208,8 +208,7 @@ class Review:
             return None
         second = self.pairs.second[place]
         other = self.run.links[int(second[0])]
-        evidence = self.run.manifest["config"].get("evidence")
-        columns = [name for name, _ in columns_named(evidence)] if evidence else []
+        columns = [weights["column"] for weights in self.run.evidence]
         cells = cells_of(Inputs(Corpus(self.run.tables), np.append(row, second)), columns, check=False)
         about = " · ".join(f"{name}: {one or '-'} | {two or '-'}" for name, (one, two) in cells.items())
         return Choice(other.mention.id, other.name, float(self.pairs.probability[place[0]]), about)
