@@ -179,12 +179,11 @@ class ComparedNames:
             more = self.number < 0
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
         settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
-        why = partial(self._reasons, reasons)
+        how: dict[str, Any] = {"settings": settings, "threshold": limits, "reasons": partial(self._reasons, reasons)}
         first_names: Any = self.earlier or self.table.earlier
         known = first_names._replace(pairs=self.rows[scored.pairs].astype(np.int32), scores=scored.scores)
         kept = {f"{_KEPT}{name}": array for name, array in known._asdict().items()}
-        weighed = replace(retrieval, mentions=lists, threshold=limits, offset=1.0, settings=settings, reasons=why)
-        return replace(weighed, kept=kept)
+        return replace(retrieval, mentions=lists, offset=1.0, kept=kept, **how)
 
     def _reasons(self, of_pairs: Callable[[Ids, Ids], Reasons], node: Ids, mention: Ids) -> Reasons:
         """Return the reasons for edges from nodes of the graph to mentions; none for one without a compared name."""
