@@ -304,7 +304,7 @@ def _threads(seed: int, folder: Path) -> None:
             with pytest.MonkeyPatch.context() as patch, faiss_threads(int(threads)):
                 patch.setattr(os, "cpu_count", lambda threads=int(threads): threads)
                 patch.setattr(dense_search, "_CHUNK", int(rng.integers(1, 200)))
-                patch.setattr(dense_search, "_PRODUCTS", int(rng.integers(1, 2000)))
+                patch.setattr(dense_search, "_BLOCK", int(rng.integers(1, 200)))
                 same(nearest(points, points, k, metric=metric, self_ids=own), expected)
 
 
