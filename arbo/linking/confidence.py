@@ -74,7 +74,8 @@ class DefaultConfidence(NamedTuple):
         """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
         similarity, lead = evidence.astype(np.float64).T
         ratio = (np.maximum(lead, 0) + _LEAST) / (np.maximum(1 - similarity, 0) + _LEAST)
-        return np.asarray(scipy.special.expit(self.log_odds + np.log(ratio)))
+        odds = np.exp(self.log_odds) * ratio
+        return np.asarray(odds / (1 + odds))
 
 
 AnyConfidence = Confidence | DefaultConfidence
