@@ -36,7 +36,7 @@ from arbo.progress import Announce, on_screen, timed
 from arbo.results.graphs import additions, graph_arrays
 from arbo.results.result import Result
 from arbo.results.run import Run
-from arbo.retrieval.groups import EncodedKb, Over, SearchAll, first_alike, groups_of_mentions, search_all
+from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Candidates, Reranker, ScoreMemory, reranked, reranker_of
 from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
 
@@ -93,7 +93,7 @@ class Linker:
     tuning: Tuning | None = None
     reranker: Reranker | None = None
     edges: EdgeModel | NamesModel | None = None
-    over: Over | None = field(default=None, repr=False)
+    over: Any = field(default=None, repr=False)
     _entities: EncodedKb | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Edges, Ids, Weights
+from .arrays import Bools, Edges, Ids, Weights
 from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges
 from .graph import Graph
 from .kernels import kernel
@@ -24,20 +24,12 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     Given the edges that can matter, from the smaller mention to the larger, return the parents of the linked mentions,
     and the joining edges of the components without an entity.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    places, hangs = spanning_forest(entity_edges, edges)
-    joining, hanging, n = edges.take(places), np.flatnonzero(hangs), len(hangs)  # all entities are the node n
-    ends = np.append(joining.source, np.full_like(hanging, n)), np.append(joining.target, hanging)
-    forest = csr_array((np.ones(len(ends[0])), ends), shape=(n + 1, n + 1))
-    above = breadth_first_order(forest, n, directed=False)[1]  # below 0 where no entity is reached
-    is_nil = above[joining.target] < 0
-    source, target, weight = joining.take(~is_nil)
-    down = above[target] == source
-    child, parents = np.where(down, target, source), hang_on_entities(entity_edges, hangs)
-    parents.parent[child], parents.weight[child] = np.where(down, source, target), weight
-    return parents, joining.take(is_nil)
+    places, is_linked, hangs = spanning_forest(entity_edges, edges)
+    joining = edges.take(places)
+    forest = hang_on_entities(entity_edges, hangs)
+    _orient(joining, is_linked, forest)
+    nil = ~is_linked[joining.target]
+    return forest, joining.take(nil)
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -80,9 +72,38 @@ def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
     edges = surviving_edges(graph, none.weight, np.inf, directed=False)
-    joining = by_weight(edges.take(spanning_forest(none, edges)[0]))
+    joining = by_weight(edges.take(spanning_forest(none, edges).joining))
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
+
+
+@kernel
+def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
+    """Direct the edges of the linked trees away from their entities, by removing leaf after leaf.
+
+    Each mention has the number of its remaining edges and the exclusive or of their indices. If one edge is left, this
+    is the index of the edge to its parent. Mentions that hang on the entity itself already have a parent and are never
+    removed.
+    """
+    degree = np.zeros(len(forest.parent), joining.source.dtype)
+    places = np.zeros(len(forest.parent), joining.source.dtype)
+    for i in range(len(joining.source)):
+        u, v = joining.source[i], joining.target[i]
+        if is_linked[v]:
+            degree[u] += 1
+            degree[v] += 1
+            places[u] ^= i
+            places[v] ^= i
+    for begin in range(len(degree)):
+        m = begin
+        while degree[m] == 1 and forest.parent[m] >= 0:
+            i = places[m]
+            other = joining.source[i] if joining.target[i] == m else joining.target[i]
+            forest.parent[m], forest.weight[m] = other, joining.weight[i]
+            degree[m] = 0
+            degree[other] -= 1
+            places[other] ^= i
+            m = other
 
 
 @kernel

@@ -28,6 +28,14 @@ _LIGHT = 2
 _LEAST = 1 << 17
 
 
+class Spanning(NamedTuple):
+    """The spanning forest."""
+
+    joining: Ids  # indices of the edges between mentions
+    is_linked: Bools  # (mentions,) whether the forest connects the mention to an entity
+    hangs: Bools  # (mentions,) whether the mention's lightest entity edge is in the forest
+
+
 class _Ends(NamedTuple):
     """Edges between components; all arrays have the length of the given edges and are overwritten."""
 
@@ -44,10 +52,9 @@ class _Lightest(NamedTuple):
     place: Ids  # in the `_Ends`, or -1
 
 
-def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Ids, Bools]:
+def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Spanning:
     """Return the spanning forest of the edges between mentions and the lightest entity edges of the mentions.
 
-    It is given as the indices of edges between mentions, and whether each mention's entity edge is in it; (mentions,).
     An edge between two mentions counts in both directions; its source is the smaller mention.
     """
     n = len(entity_edges.entity)
@@ -60,7 +67,7 @@ def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Ids, Bools
     rounds.run(0, n_light, heaviest)
     if heaviest < np.inf:
         rounds.run(n_light, len(edges.source), np.inf)
-    return np.concatenate(rounds.joining), rounds.hangs
+    return Spanning(np.concatenate(rounds.joining), rounds.component == rounds.n, rounds.hangs)
 
 
 class _Rounds:

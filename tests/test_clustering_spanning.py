@@ -40,7 +40,7 @@ def kruskal(entity, edges):
         else:
             hangs[v] = True
         label = [min(a, b) if c in (a, b) else c for c in label]
-    return joining, hangs
+    return joining, [c == -1 for c in label], hangs
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -54,11 +54,11 @@ def test_the_spanning_forest_is_that_of_kruskal(dtype, threads, least, light, pr
         patch.setattr(ordering, "_LEAST", least)
         patch.setattr(spanning, "_LIGHT", light)
         entity_edges, edges = arrays(*problem, dtype)
-        places, hanging = spanning.spanning_forest(entity_edges, edges)
-    joining = edges.take(places)
-    joined, hangs = kruskal(*problem)
+        found = spanning.spanning_forest(entity_edges, edges)
+    joining = edges.take(found.joining)
+    joined, is_linked, hangs = kruskal(*problem)
     assert sorted(zip(joining.weight, joining.source, joining.target, strict=True)) == joined
-    assert hanging.tolist() == hangs
+    assert (found.is_linked.tolist(), found.hangs.tolist()) == (is_linked, hangs)
 
 
 def test_threads_and_light_rounds_change_no_bit_of_a_large_tree(monkeypatch):

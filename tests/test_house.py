@@ -40,11 +40,11 @@ BUDGETS = {
     "arbo/spans": 1185,  # 1,100 before a tagger (270)
     "arbo/text": 735,  # normalises many names in one pass; signs
     "arbo/training": 2485,  # 3,200
-    "clustering": 3860,  # 4,500
+    "clustering": 3890,  # 4,500
     "eval": 3225,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_990, 30_220, 26_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 36_000, 30_230, 26_000
 """Of the whole; they shall become 34,300, 26,000 and 25,000. A tagger and `--learn-from` take 400 of the first, columns
 as evidence 560, reviews of tables 120, confidence and gaps by type 120. The page of tables, missed targets, the room of
 corrections, and the tables and recipes that a reader missed take 400 of the last."""

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -104,16 +104,6 @@ def search_all(searches: Iterable[Search], k: int, **options: Any) -> Iterator[N
 
 SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]
 """A function like `search_all`, which may search elsewhere."""
-
-
-class Over(Protocol):
-    """Embeds and searches elsewhere, as `arbo.scale.work.Work` does."""
-
-    def embed_all(self, *args: Any, **how: Any) -> Iterable[tuple[int, Floats]]:
-        """Embed as `arbo.encoders.dual.embed_all` does."""
-
-    def search_all(self, *args: Any, **how: Any) -> Iterable[Neighbors]:
-        """Search as `search_all` does."""
 
 
 def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = True) -> Sequence[Hashable]:
