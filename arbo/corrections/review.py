@@ -63,6 +63,8 @@ class Queue(NamedTuple):
     """Between 0 and 1 for links; for discovered entities, see above."""
     names: Ints
     """What `names_of` returns."""
+    pairs: DrawnPairs | None = None
+    """The pairs of a list, whose first rows are asked; None for another run."""
 
     @classmethod
     def of(cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = ()) -> Self:
@@ -79,7 +81,7 @@ class Queue(NamedTuple):
             place = np.sort(np.unique(pairs.first, return_index=True)[1])
             place = place[left[pairs.first[place]]]
             rows = pairs.first[place]
-            return cls(rows, np.bincount(name)[name[rows]], pairs.doubt[place], name)
+            return cls(rows, np.bincount(name)[name[rows]], pairs.doubt[place], name, pairs)
         rows, doubt = np.flatnonzero(left), doubts(run)
         rows = rows[np.argsort(-doubt[rows], kind="stable")]
         _, first, twins = np.unique(name[rows], return_index=True, return_counts=True)
@@ -218,10 +220,10 @@ class Review:
         """The names that were not decided when the review began; what it writes does not change the queue."""
         return Queue.of(self.run, self.decided, self.dropped)
 
-    @cached_property
+    @property
     def pairs(self) -> DrawnPairs | None:
         """The pairs of a list; None for another run."""
-        return DrawnPairs.of(self.run)
+        return self.queue.pairs
 
     @property
     def rates(self) -> dict[str, tuple[float, float]]:
