@@ -36,7 +36,6 @@ _WRONG_NILS = (0.05, 0.15), (0.03, 0.35)
 class Confidence(Settings):
     """The logistic function for the probability that a link is correct; `Linker.tune` fits it."""
 
-    called: ClassVar[str] = "the confidence"
     intercept: Finite = 0.0
     similarity: Finite = 0.0
     """Weight of the similarity of mention and entity."""
