@@ -5,7 +5,7 @@ import { documentView } from "./views_document.js";
 
 const MARK_KEYS = { m: "add", r: "resize", p: "split", d: "drop", u: "undo" };
 const MOVES = { "]": ["end", "forward"], "[": ["end", "backward"], "}": ["start", "forward"], "{": ["start", "backward"] };
-const EDGE = /^[\s,;/]*(?:(?:and|or)\s+)?|(?:\s+(?:and|or))?[\s,;/]*$/g;
+const HEAD = /^[\s,;/]*(?:(?:and|or)\s+)?/, TAIL = /(?:\s+(?:and|or))?[\s,;/]*$/; // between the parts of a mention
 const HELP = "Select words to mark them. On a mention (Tab): [ and ] move its end, { and } its start.";
 let written = ""; // of the last mark, which drawing anew keeps
 
@@ -102,7 +102,7 @@ function drawBar(state) {
 // The parts of a mention beside and in the selected words, without "and", "or" and commas at their ends.
 function splitParts({ text, row, selected }) {
   const points = Array.from(text), trimmed = ([start, end]) => {
-    const part = points.slice(start, end).join(""), [head] = part.match(/^[\s,;/]*(?:(?:and|or)\s+)?/), rest = part.slice(head.length).replace(EDGE, "");
+    const part = points.slice(start, end).join(""), [head] = part.match(HEAD), rest = part.slice(head.length).replace(TAIL, "");
     const from = start + Array.from(head).length;
     return [from, from + Array.from(rest).length];
   };
