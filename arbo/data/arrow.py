@@ -39,10 +39,14 @@ class OnDemand(Sequence[Item], Generic[Item]):
     keeps_all = False
     """Whether items are kept that were looked at one by one."""
 
-    def __init__(self, length: int, make: Callable[[int, int], Sequence[Item]]) -> None:
-        """Take the number of items, and what makes at most so many of them from a place on."""
-        self._places, self._make = range(length), make
+    def __init__(self, length: int) -> None:
+        """Take the number of items."""
+        self._places = range(length)
         self._blocks: dict[int, Sequence[Item]] = {}
+
+    def _make(self, begin: int, length: int) -> Sequence[Item]:
+        """Make at most so many items from a place on."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self._places)
@@ -53,7 +57,11 @@ class OnDemand(Sequence[Item], Generic[Item]):
     def __getitem__(self, index: slice) -> Sequence[Item]: ...
     def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
         places = self._places[index]
-        return [self._item(place) for place in places] if isinstance(places, range) else self._item(places)
+        if not isinstance(places, range):
+            return self._item(places)
+        if self.keeps_all or places.step != 1:
+            return [self._item(place) for place in places]
+        return self._make(places.start, len(places)) if places else []
 
     def _item(self, place: int) -> Item:
         block, row = divmod(place, self.together)
@@ -79,10 +87,10 @@ class Strings(OnDemand[str]):
     """The strings of an Arrow array."""
 
     def __init__(self, array: pa.Array) -> None:
-        super().__init__(len(array), self._strings)
+        super().__init__(len(array))
         self.array = array
 
-    def _strings(self, begin: int, length: int) -> list[str]:
+    def _make(self, begin: int, length: int) -> list[str]:
         array = self.array
         return [array[begin].as_py()] if length == 1 else list(array.slice(begin, length).to_pylist())
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, numbers, strings
+from arbo.data.arrow import OnDemand, Strings, numbers, strings
 from arbo.data.documents import Document, Mention
 from arbo.data.fingerprint import fingerprint_of
 from arbo.data.gold_ids import known_ids
@@ -221,13 +221,13 @@ class Inputs(OnDemand[MentionInput]):
 
     def __init__(self, corpus: Corpus, rows: Ids | None = None) -> None:
         self.rows: Ids = np.arange(corpus.n_mentions) if rows is None else rows
-        super().__init__(len(self.rows), self._inputs)
+        super().__init__(len(self.rows))
         self.corpus = corpus
 
     @cached_property
     def names(self) -> Sequence[str]:
         """The names of the mentions."""
-        return list(names_in(self.corpus.tables.mentions).take(numbers(self.rows)).to_pylist())
+        return Strings(names_in(self.corpus.tables.mentions).take(numbers(self.rows)).combine_chunks())
 
     @cached_property
     def is_blank(self) -> npt.NDArray[np.bool_]:
@@ -261,7 +261,7 @@ class Inputs(OnDemand[MentionInput]):
         """Return the mentions in these places."""
         return Inputs(self.corpus, self.rows[places])
 
-    def _inputs(self, begin: int, length: int) -> list[MentionInput]:
+    def _make(self, begin: int, length: int) -> list[MentionInput]:
         rows, tables = self.rows[begin : begin + length], self.corpus.tables
         documents = [self.corpus.documents[home] for home in tables.home[rows].tolist()]
         places = (rows - tables.first[tables.home[rows]]).tolist()

@@ -105,10 +105,10 @@ class Entities(OnDemand[Entity]):
     """The entities in the rows of a table, made on access."""
 
     def __init__(self, table: pa.RecordBatch) -> None:
-        super().__init__(len(table), self._entities)
+        super().__init__(len(table))
         self.table = table
 
-    def _entities(self, begin: int, length: int) -> list[Entity]:
+    def _make(self, begin: int, length: int) -> list[Entity]:
         columns = columns_in(self.table.slice(begin, length), SCHEMA.names)
         return views(Entity, dict(zip(SCHEMA.names, columns, strict=True)))
 

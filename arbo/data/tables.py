@@ -137,10 +137,10 @@ class Documents(OnDemand[Document]):
     together, keeps_all = 1 << 8, True
 
     def __init__(self, tables: Tables) -> None:
-        super().__init__(len(tables.sizes), self._documents)
+        super().__init__(len(tables.sizes))
         self.tables = tables
 
-    def _documents(self, begin: int, length: int) -> list[Document]:
+    def _make(self, begin: int, length: int) -> list[Document]:
         tables = self.tables.between(begin, length)
         table, mentions = tables.documents, mentions_in(tables.mentions)
         columns = {field: table[name].to_pylist() for field, name in _OF_DOCUMENTS.items()}

@@ -5,12 +5,12 @@ The tokens of both names are matched one by one: first equal ones, then one that
 more the fewer names of this list have it.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data.arrow import codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel, sorted_unique
 from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
 
@@ -85,11 +85,15 @@ class NameTable(NamedTuple):
     """(names,) the number of tokens before the last comma."""
 
     @classmethod
-    def of(cls, names: list[str], earlier: EarlierNames | None = None) -> Self:
+    def of(cls, names: Sequence[str], earlier: EarlierNames | None = None) -> Self:
         """Divide names into tokens, and count these unless earlier names did."""
-        of = tokens_of(names)
-        flat = [token for some in of for token in some]
-        tokens, token, begin = list(dict.fromkeys(flat)), codes_of(flat), np.cumsum([0, *map(len, of)])
+        number, parts, sizes = dict[str, int](), list[Ids](), [0]
+        for at in range(0, len(names), _BLOCK):
+            of = tokens_of(names[at : at + _BLOCK])
+            sizes += map(len, of)
+            coded = (number.setdefault(token, len(number)) for some in of for token in some)
+            parts.append(np.fromiter(coded, np.int64))
+        tokens, token, begin = [*number], np.concatenate([*parts, np.empty(0, np.int64)]), np.cumsum(sizes)
         kind = np.array([kind_of(one) for one in tokens], np.int8)
         earlier = earlier or EarlierNames.of(tokens, token, begin, kind)
         holders, n = earlier.holders_of(tokens), earlier.n_names[0]

@@ -129,7 +129,7 @@ class ComparedNames:
     @cached_property
     def table(self) -> NameTable:
         """The tokens of the names, which are counted unless an earlier run did."""
-        return NameTable.of([*self.names], self.earlier)
+        return NameTable.of(self.names, self.earlier)
 
     def taken(self, names: Ids) -> ComparedNames:
         """Return some of the names, with what their lists have of them."""
@@ -140,8 +140,8 @@ class ComparedNames:
 
     def pairs(self) -> tuple[Ids, Ids]:
         """Return the distinct pairs of names of which one is a neighbour of the other."""
-        target, at = np.nonzero(self.lists.ids >= 0)
-        source = self.lists.ids[target, at]
+        is_near = self.lists.ids >= 0
+        source, target = self.lists.ids[is_near], np.repeat(np.arange(len(self.rows)), is_near.sum(axis=1))
         return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
 
     def scores(self, pairs: Ids, score: Callable[[ComparedNames, Ids, Ids], Any]) -> Any:

@@ -83,8 +83,8 @@ class Result(Run):
         cannot be written, or has other content, and DataError if its manifest is not that of a run.
         """
         tables = {
+            "links": self.link_rows,  # first, since making its rows takes the most memory
             "mentions": self.mention_table,
-            "links": self.link_rows,
             "clusters": self.cluster_table,
             "documents": self.document_table,
             "entities": self.entity_table,
