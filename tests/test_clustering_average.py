@@ -58,10 +58,3 @@ def test_a_partition_links_alike_and_clusters_the_others_by_average_linkage(meth
         assert (joins.weight <= 0.5).all()
         clusters, sizes = np.unique(found.labels[nil], return_counts=True)
         np.testing.assert_array_equal(found.labels[joins.source], clusters[sizes > 1])
-
-
-def test_a_star_is_merged_leaf_by_leaf():
-    n = 200
-    tree = average_tree(mention_graph(np.zeros(n - 1, int), np.arange(1, n), np.zeros(n - 1), n))
-    assert tree.target.tolist() == list(range(1, n))
-    np.testing.assert_allclose(tree.height, 1 - 1 / np.arange(1, n))

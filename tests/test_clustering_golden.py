@@ -1,9 +1,11 @@
-"""The 610 graphs that the published code was run on (semantics.md, README.partition.md)."""
+"""The 610 graphs that the published code was run on (semantics.md, README.partition.md), and small ones by hand."""
 
 import json
 
 import pytest
 from oracles.graphs import check_partition, edges_of
+
+from clustering import METHODS
 
 
 def cases(shared, kind):
@@ -47,3 +49,23 @@ def test_of_equal_edges_into_a_cycle_the_smaller_source_wins_and_not_the_smaller
     edges = [(0, 4, -0.5), (2, 1, -1.0), (0, 5, -1.0), (4, 2, -1.0), (1, 2, -1.0), (5, 1, -1.0)]
     source, target, _ = edges_of(check_partition("arborescence", edges, 1, 6, None))
     assert (4, 2) in set(zip(source.tolist(), target.tolist(), strict=True))
+
+
+def test_thresholds_of_the_directed_methods_are_not_nested():
+    """The example of semantics.md: mention 2 goes to entity 1 without a threshold, to entity 0 at 5."""
+    edges = [(0, 2, 4.0), (3, 2, 1.0), (1, 3, 10.0)]
+    assert check_partition("arborescence", edges, 2, 4, None).entity.tolist() == [1, 1]
+    assert check_partition("arborescence", edges, 2, 4, 5).entity.tolist() == [0, -1]
+
+
+def test_the_smallest_graph_on_which_arborescence_and_minimax_differ():
+    edges = [(2, 3, -1.0), (3, 4, -5.0), (0, 4, -4.0)]
+    paths = {method: check_partition(method, edges, 3, 5, None).path(4) for method in METHODS}
+    assert paths.pop("arborescence") == [2, 3, 4]
+    assert [*paths.values()] == [[0, 4]] * 3
+
+
+def test_an_entity_edge_wins_a_tie_with_an_edge_into_a_cycle_inside_a_cycle():
+    """1 and 2 are a cycle, with 3 another; entity 0 enters it at 3 as lightly as mention 4 at 1."""
+    edges = [(2, 1, 1.0), (1, 2, 1.0), (3, 2, 2.0), (1, 3, 2.5), (0, 3, 3.0), (4, 1, 3.0), (0, 4, 0.0)]
+    assert check_partition("arborescence", edges, 1, 5, None).parent.tolist() == [-1, 2, 3, 0, 0]

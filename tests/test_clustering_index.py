@@ -8,7 +8,7 @@ from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vector
 
 from clustering import index as index_module
 from clustering.index import Index
-from clustering.knn import Neighbors, merged, nearest, pair_dissimilarity
+from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric
 
 
@@ -65,21 +65,6 @@ def test_an_index_serves_again_and_from_files(form: str, metric: Metric, tmp_pat
     pairs = [pair_dissimilarity(queries, one, query, thing, metric=metric) for one in (corpus, made, opened)]
     for other in pairs[1:]:
         np.testing.assert_array_equal(other, pairs[0])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_shards_of_things_make_up_the_whole(form: str) -> None:
-    matrix = names(1500)
-    points, own = vectors(matrix, form, owner=np.arange(1500) // 2), np.arange(50)
-    queries = vectors(matrix[:50], form)
-    whole = Index.of(points, "cosine")
-    for k in (1, 3, 20):
-        parts = []
-        for begin, end in ((0, 7), (7, 7), (7, 400), (400, 750)):
-            shard = whole.taken(np.arange(begin, end))
-            found = nearest(queries, shard, k, self_ids=own - begin)
-            parts.append(Neighbors(np.where(found.ids >= 0, found.ids + begin, -1), found.dissimilarity))
-        same(merged(parts[::-1], k), nearest(queries, points, k, self_ids=own))
 
 
 @pytest.mark.parametrize("within", [None, 0.9])

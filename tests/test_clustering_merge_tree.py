@@ -1,28 +1,10 @@
-"""The merge tree: every threshold of single linkage, from one pass over the edges."""
+"""The merge tree: every threshold of single linkage; `differential.trees` compares its cuts with SciPy."""
 
 import numpy as np
 import pytest
 from engine_builders import mention_graph
-from scipy.cluster import hierarchy
-from scipy.spatial.distance import pdist, squareform
 
 from clustering import merge_tree
-
-
-def complete(points):
-    """All ordered pairs of points, each edge listed in both directions."""
-    distance = squareform(pdist(points, "sqeuclidean"))
-    source, target = np.nonzero(~np.eye(len(points), dtype=bool))
-    return mention_graph(source, target, distance[source, target], len(points))
-
-
-@pytest.mark.parametrize("n", [2, 3, 10, 40])
-def test_a_complete_graph_gives_the_single_linkage_of_scipy(n):
-    points = np.random.default_rng(n).normal(size=(n, 3))
-    expected = hierarchy.linkage(pdist(points, "sqeuclidean"), "single")
-    tree = merge_tree(complete(points))
-    np.testing.assert_array_equal(tree.height, expected[:, 2])
-    np.testing.assert_array_equal(np.sort(np.column_stack([tree.left, tree.right])), np.sort(expected[:, :2]))
 
 
 def test_entities_and_their_edges_are_left_out():

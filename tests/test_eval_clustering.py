@@ -1,9 +1,8 @@
-"""Clustering metrics against golden values, scikit-learn, brute force, and properties of the family."""
+"""Clustering metrics against golden values; `differential.clusters` compares them with scikit-learn."""
 
 import json
 import math
 import warnings
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,10 +12,6 @@ from sklearn import metrics
 
 from eval import Contingency, PairCounts, adjusted_rand_index, clustering_scores
 from eval.clustering import pair_counts_from_contingency
-
-labellings = st.integers(0, 40).flatmap(
-    lambda n: st.tuples(*(st.lists(st.integers(0, 6), min_size=n, max_size=n) for _ in "12"))
-)
 
 
 def pair_counts(true, pred):
@@ -75,36 +70,8 @@ def test_scikit_learn_agrees_on_large_clusters():
     assert clustering_scores(true, pred)["ami"] == pytest.approx(expected["ami"], abs=1e-9)
 
 
-@given(labellings)
-def test_pairs_by_brute_force(labels):
-    true, pred = labels
-    together = [(true[i] == true[j], pred[i] == pred[j]) for i, j in combinations(range(len(true)), 2)]
-    expected = PairCounts(*(together.count(kind) for kind in [(1, 1), (0, 1), (1, 0), (0, 0)]))
-    assert pair_counts(true, pred) == expected
-
-
-@given(labellings)
-def test_sides_exchanged(labels):
-    """Symmetric, but for the pairs of measures that are each other's mirror."""
-    mirror = {"homogeneity": "completeness", "pairwise_precision": "pairwise_recall"}
-    mirror |= {b: a for a, b in mirror.items()}
-    there, back = (flat(clustering_scores(*pair)) for pair in (labels, labels[::-1]))
-    assert there == pytest.approx({name: back[mirror.get(name, name)] for name in back}, abs=1e-12)
-
-
-@given(labellings, st.randoms(use_true_random=False))
-def test_names_of_labels_and_order_of_items_mean_nothing(labels, random):
-    order = list(range(len(labels[0])))
-    random.shuffle(order)
-    names = [f"cluster {i}" for i in range(7)]
-    random.shuffle(names)
-    other = [[names[side[i]] for i in order] for side in labels]
-    assert flat(clustering_scores(*other)) == pytest.approx(flat(clustering_scores(*labels)), abs=1e-12)
-
-
-@given(labellings)
-def test_identity_is_1_but_for_pairs_where_there_are_none(labels):
-    true, _ = labels
+@given(st.lists(st.integers(0, 6), max_size=40))
+def test_identity_is_1_but_for_pairs_where_there_are_none(true):
     scores = flat(clustering_scores(true, true))
     of_pairs = {"pairwise_precision", "pairwise_recall", "pairwise_f1", "fowlkes_mallows"}
     if len(set(true)) == len(true):

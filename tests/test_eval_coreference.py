@@ -1,4 +1,4 @@
-"""Coreference metrics against the reference scorers, their definitions, and properties of the family."""
+"""Coreference metrics against the reference scorers; `differential.clusters` compares them with their definitions."""
 
 import json
 from itertools import combinations, permutations
@@ -78,24 +78,6 @@ def test_blanc_by_brute_force(pair):
         count for k, r in zip(*map(links, pair), strict=True) for count in (len(k & r), len(k), len(k & r), len(r))
     ]
     assert coreference_counts(*pair)["blanc"] == expected
-
-
-@given(sides())
-def test_sides_exchanged_exchange_recall_and_precision(pair):
-    there, back = coreference_counts(*pair), coreference_counts(*pair[::-1])
-    for name, counts in there.items():
-        exchanged = [counts[i ^ 2] for i in range(len(counts))]  # 2 3 0 1, and for BLANC 6 7 4 5
-        assert back[name] == pytest.approx(exchanged, abs=1e-12), name
-
-
-@given(sides(), st.randoms(use_true_random=False))
-def test_order_and_names_mean_nothing(pair, random):
-    def disguised(clusters):
-        other = [[f"mention {m}" for m in random.sample(cluster, len(cluster))] for cluster in clusters]
-        random.shuffle(other)
-        return other
-
-    assert coreference_counts(*map(disguised, pair)) == coreference_counts(*pair)
 
 
 @given(sides())

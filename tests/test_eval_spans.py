@@ -12,7 +12,6 @@ from eval import SpanCounts, span_scores
 fragments = st.tuples(st.integers(0, 12), st.integers(1, 4)).map(lambda at: (at[0], at[0] + at[1]))
 items = st.lists(st.lists(fragments, min_size=1, max_size=4), max_size=4)
 cases = st.integers(0, 6).flatmap(lambda n: st.tuples(*(st.lists(items, min_size=n, max_size=n) for _ in "12")))
-NAMES = ("micro", "macro", "exact", "overlap")
 
 
 def tokens(mention):
@@ -35,10 +34,6 @@ def counted(gold, predicted):
     )
 
 
-def all_ratios(scores):
-    return {name: getattr(scores, name) for name in NAMES}
-
-
 @given(cases)
 def test_macro_is_the_mean_over_the_items_with_a_denominator(case):
     counts = list(map(counted, *case))
@@ -52,18 +47,6 @@ def test_macro_is_the_mean_over_the_items_with_a_denominator(case):
         mean([Fraction(2 * c.shared_tokens, n) for c in counts if (n := c.gold_tokens + c.predicted_tokens)]),
     )
     assert span_scores(*case).macro == pytest.approx(expected)
-
-
-@given(cases)
-def test_exchanged_sides_exchange_precision_and_recall(case):
-    gold, predicted = case
-    there, back = all_ratios(span_scores(gold, predicted)), all_ratios(span_scores(predicted, gold))
-    for name in NAMES:
-        assert (there[name].precision, there[name].recall) == (back[name].recall, back[name].precision)
-        assert there[name].f1 == pytest.approx(back[name].f1)
-        assert 0 <= there[name].f1 <= 1
-    assert there["exact"].recall <= there["overlap"].recall
-    assert there["exact"].precision <= there["overlap"].precision
 
 
 @given(cases, st.randoms(use_true_random=False))

@@ -1,6 +1,7 @@
 """The engine, the metrics, the search and links against slow definitions, NetworkX, SciPy and scikit-learn."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from builders import document
 from engine_builders import METRICS, assert_same, brute, faiss_threads, make, mention_graph, same, vectors
 from oracles import decisions as decided, graphs, trees
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
+from sklearn.metrics.cluster import pair_confusion_matrix
 from test_clustering_growth import rows, rows_of
 from test_clustering_index import filtered, names
 from test_clustering_knn import nearly_equal
@@ -31,6 +33,7 @@ from clustering import METHODS, average_tree, dense_search, merge_tree, partitio
 from clustering.growth import renumbered, updated
 from clustering.index import Index
 from clustering.knn import merged, nearest, pair_dissimilarity, silent
+from eval import linking
 
 INF = float("inf")
 
@@ -48,12 +51,13 @@ def _graph(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def _partition(seed: int, folder: Path) -> None:
-    """Edges in any order, weights of either type, and of any size."""
+    """Edges in any order, ids and weights of any type, and weights of any size."""
     rng = np.random.default_rng(seed)
     edges, n_entities, n_nodes, threshold = _graph(rng)
     shuffled = graphs.graph_of([edges[i] for i in rng.permutation(len(edges))], n_entities, n_nodes)
     graph = graphs.graph_of(edges, n_entities, n_nodes)
-    single = make(graph.source, graph.target, graph.weight.astype(np.float32), n_entities, n_nodes)
+    ids, floats = _one(rng, [np.int64, np.uint8, np.uint64]), graph.weight.astype(np.float32)
+    single = make(graph.source.astype(ids), graph.target.astype(ids), floats, n_entities, n_nodes)
     scale = _one(rng, [*graphs.SCALES.values()])
     scaled = [(u, v, scale(w)) for u, v, w in edges]
     for method in METHODS:
@@ -129,6 +133,12 @@ def _trees(seed: int, folder: Path) -> None:
         assert tree.cut(threshold).tolist() == trees.component_labels(source[light], target[light], n).tolist()
     assert len(tree.height) == n - len(set(tree.cut().tolist()))
     average = average_tree(graph)
+    order, turned = rng.permutation(len(source)), rng.random(len(source)) < 0.5
+    ends = (np.where(turned, one, other)[order] for one, other in ((source, target), (target, source)))
+    again = mention_graph(*ends, weight[order], n)
+    for one, other in ((tree, merge_tree(again)), (average, average_tree(again))):
+        for name in ("left", "right", "height", "source", "target"):
+            assert getattr(one, name).tolist() == getattr(other, name).tolist()
     expected = trees.brute_force(source, target, weight, n)
     assert sorted(trees.merges_of(average), key=lambda merge: merge[0]) == sorted(expected)
     assert average.height.tolist() == sorted(average.height.tolist())
@@ -156,6 +166,8 @@ def _clusters(seed: int, folder: Path) -> None:
     true, pred = rng.integers(0, kinds, (2, n)).tolist()
     scores, expected = metrics.clustering_scores(true, pred), pairs.from_sklearn(true, pred)
     assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+    (neither, wrong), (missed, right) = (pair_confusion_matrix(true, pred) // 2).tolist()
+    assert pairs.pair_counts(true, pred) == (right, wrong, missed, neither)
     sides = []
     for _ in "12":
         owner = {int(m): int(rng.integers(0, 4)) for m in rng.permutation(7)[: rng.integers(0, 6)]}
@@ -183,7 +195,9 @@ def _mentions(seed: int, folder: Path) -> None:
     gold = [rng.integers(-1, 6, rng.integers(0, 4)).tolist() for _ in range(n)]
     predicted, candidates = rng.integers(-1, 6, n).tolist(), rng.integers(-1, 6, (n, 4))
     seen, ks = rng.random(n) < 0.5, [4, 1, 2]
-    scores = metrics.linking_scores(*links.csr(gold), predicted, candidates=candidates, k=ks, seen=seen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linking, "_CELLS", int(rng.integers(1, 40)))  # blocks of any size
+        scores = metrics.linking_scores(*links.csr(gold), predicted, candidates=candidates, k=ks, seen=seen)
     overall = metrics.linking_outcomes(*links.csr(gold), predicted, candidates=candidates).count(k=ks)
     assert vars(scores) == vars(scores) | vars(overall)
     for counts, group in ((overall, seen | True), (scores.seen, seen), (scores.unseen, ~seen)):
@@ -335,16 +349,25 @@ def _links(seed: int, folder: Path) -> None:
     kb = [arbo.Entity(f"E{i}", str(_one(rng, histories.NAMES)), domain=[None, "x"][i % 2]) for i in range(5)]
     method, k, alone = _one(rng, METHODS), int(rng.integers(0, 4)), bool(rng.integers(2))
     metric: Any = _one(rng, ["cosine", "dot"])
-    limit = [float(x) * (1 if metric == "cosine" else -20) for x in rng.choice([0.0, 0.02, 0.1, 0.5, 1.5], 2)]
-    config = arbo.LinkerConfig(
-        method=method, k=k, per_document=alone, entity_threshold=limit[0], mention_threshold=limit[1], candidates=2
-    )
     encoder = histories.LettersEncoder({}, {}, metric)
-    linker = arbo.Linker(arbo.KnowledgeBase(kb), encoder, config)
-    found = linker.link([documents[i] for i in rng.permutation(len(documents))])
     mentions = [(m, d.id if alone else d.domain, d.domain) for d in documents for m in d.mentions]
     named, own = (encoder._of(names) for names in ([m.text for m, *_ in mentions], [entity.name for entity in kb]))
     points, own = named.matrix[named.row], own.matrix[own.row]
+    limit = [float(x) * (1 if metric == "cosine" else -20) for x in rng.choice([0.0, 0.02, 0.1, 0.5, 1.5], 2)]
+    if mentions and rng.random() < 0.5:  # at an edge between mentions, or just below it
+        edge = np.float32(_one(rng, brute(points, points, len(points), metric=metric).dissimilarity.ravel()))
+        limit[1] = float(_one(rng, [edge, np.nextafter(edge, np.float32(-np.inf)), edge - 1e-12]))
+    config = arbo.LinkerConfig(
+        method=method, k=k, per_document=alone, entity_threshold=limit[0], mention_threshold=limit[1], candidates=2
+    )
+    linker = arbo.Linker(arbo.KnowledgeBase(kb), encoder, config)
+    documents = [documents[i] for i in rng.permutation(len(documents))]
+    found = linker.link(documents)
+    assert found.manifest["search"]["within"] == limit[1]
+    if alone:
+        average: Any = {"nil_linkage": "average", "nil_threshold": 0.3} if metric == "cosine" else {}
+        each = linker.configured(config=replace(config, **_one(rng, [{}, average])))
+        assert list(each.link(documents).links) == [link for one in documents for link in each.link([one]).links]
     n, edges = len(kb), []
     for i, (mention, world, domain) in enumerate(mentions):
         near = np.array([j for j, other in enumerate(mentions) if other[1] == world])

@@ -253,6 +253,23 @@ def assert_describes(result, kept, n_entities, n_nodes):
             assert result.bottleneck[node] == max(steps)
 
 
+def assert_weakest_joins(result):
+    """Without the edges as heavy as its weakest join a NIL cluster falls apart; with it the cluster holds."""
+    edges, joins = edges_of(result), result.weakest_joins()
+    sizes, labels = np.bincount(result.labels), result.labels[joins.source]
+    assert labels.tolist() == [v for v in range(result.n_entities, len(sizes)) if sizes[v] > 1]
+    assert (result.labels[joins.target] == labels).all()
+    listed = {(min(u, v), max(u, v), w) for u, v, w in zip(*(array.tolist() for array in edges), strict=True)}
+    assert listed.issuperset(zip(*(array.tolist() for array in joins), strict=True))
+    for label, heaviest in zip(labels, joins.weight, strict=True):
+        inside = result.labels[edges.source] == label
+        for is_whole, chosen in ((True, edges.weight <= heaviest), (False, edges.weight < heaviest)):
+            ends = (array[inside & chosen].tolist() for array in edges[:2])
+            graph = nx.Graph(zip(*ends, strict=True))
+            graph.add_nodes_from(np.flatnonzero(result.labels == label).tolist())
+            assert nx.is_connected(graph) == is_whole
+
+
 def check_partition(method, edges, n_entities, n_nodes, threshold):
     """Compare a partition with its definition, and return it."""
     directed = method != "undirected"
@@ -260,6 +277,7 @@ def check_partition(method, edges, n_entities, n_nodes, threshold):
     slow = SLOW[method](allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes)
     assert kept_edges(result, directed=directed) == slow, (method, edges, n_entities, n_nodes, threshold)
     assert_describes(result, slow, n_entities, n_nodes)
+    assert_weakest_joins(result)
     return result
 
 
