@@ -75,12 +75,14 @@ class History:
 
     STEPS = ("remove", "add", "remove_mention", "save", "add_with_corrections", "add_with_corrections", "exchange")
 
-    def __init__(self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False) -> None:
+    def __init__(
+        self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False, over: Any = None
+    ) -> None:
         self.folder = folder
         self.rng = np.random.default_rng(seed)
         self.kb = KB if kb else None
         self.documents = {one.id: one for one in map(self._document, range(N_DOCUMENTS))}
-        self.linker = self._linker(dense=dense, reranked=reranked and kb)
+        self.linker = self._linker(dense=dense, reranked=reranked and kb).configured(over=over)
         self.whole_is_equal = kb or dense
         self.there = self._some(0.5)
         self.lines: list[Any] = []

@@ -312,21 +312,6 @@ def stages_of(folder: Path) -> set[str]:
     return {name.split("-")[0] for name in parts_of(folder)}
 
 
-def test_documents_and_entities_are_added_and_removed_in_shards(sample: Sample, tmp_path: Path) -> None:
-    documents, kb = few(sample), sample[1]
-    fewer = linker(arbo.KnowledgeBase(kb.entities[: len(kb) // 2]))
-    more = fewer.configured(kb=kb)
-    before = fewer.link(documents[:9])
-    added = more.add(before, documents[9:])
-    whole = [hashes(run, tmp_path / "plain") for run in (added, more.remove(added, [documents[0].id]))]
-    with opened(tmp_path / "work", shard_size=100, pool=Shuffled()) as work:
-        spread = more.configured(over=work)
-        again = spread.add(before, documents[9:])
-        assert stages_of(work.folder) == {"search", "things", "vectors"}
-        assert hashes(again, tmp_path / "spread") == whole[0]
-        assert hashes(spread.remove(again, [documents[0].id]), tmp_path / "spread") == whole[1]
-
-
 def test_a_verb_that_grows_takes_shards(tmp_path: Path, files: Path, run: Run) -> None:
     assert run("link", *linking(files, "train.jsonl"), "--out", tmp_path / "run").code == 0
     how = ["--set", "shard_size=100", "--set", f"work={tmp_path / 'work'}"]

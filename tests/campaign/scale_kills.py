@@ -102,11 +102,11 @@ def _run(*job: object) -> None:
 def _kill(what: str, process: subprocess.Popen[str], address: str | None, random: Random) -> None:
     above, victims = [process.pid], [process.pid] if what == "driver" else []
     if address:
-        nodes = [node for node in _nodes().list_all_nodes()[1:] if node.all_processes.get("raylet")]
+        nodes = [node for node in cluster().list_all_nodes()[1:] if node.all_processes.get("raylet")]
         above = [node.all_processes["raylet"][0].process.pid for node in nodes]
     if what == "node":
-        _nodes().remove_node(random.choice(nodes), allow_graceful=False)
-        _nodes().add_node(**_NODE)
+        cluster().remove_node(random.choice(nodes), allow_graceful=False)
+        cluster().add_node(**_NODE)
         return
     while not victims and process.poll() is None:  # workers begin after the driver
         victims = [pid for one in above for pid in children(one) if _is_worker(pid)]
@@ -127,7 +127,7 @@ _NODE = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_00
 
 
 @cache
-def _nodes() -> Any:
+def cluster() -> Any:
     """Start a cluster of Ray with two nodes that make tasks and a head that makes none."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
@@ -141,7 +141,7 @@ def _nodes() -> Any:
 
 
 def _ray_kills(seed: int, folder: Path) -> None:
-    _kills(seed, folder, _nodes().address)
+    _kills(seed, folder, cluster().address)
 
 
 _ASKS = "a job whose {} are killed goes on: the same tables, and no finished part is made again"
