@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from random import Random
 
-from forked import KILL, forks
+from forked import KILL
 from jobs import Job, begin, check_finished, check_unfinished, do, jobs, undisturbed
 
 from campaign.runner import Campaign, kills_made
@@ -20,7 +20,7 @@ _KILLED = -9
 def _killed(job: Job, folder: Path, random: Random) -> bool:
     """Run a job until it is killed; return False if it ended first."""
     whole = undisturbed(job)
-    if forks().strikes and random.random() < 0.5:
+    if random.random() < 0.5:
         ended = do(job.arguments, folder, action=KILL, nth=random.randrange(whole.operations))
     else:
         ended = do(job.arguments, folder, dies_after=random.uniform(0, whole.seconds))
