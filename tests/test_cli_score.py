@@ -46,7 +46,7 @@ def lines(text: str) -> dict[str, list[str]]:
 
 def test_the_contract_on_the_golden_files(run: Run, shared: Callable[[str], Path]) -> None:
     folder = shared("golden/conll")
-    for line in (folder / "expected.jsonl").read_text("utf-8").splitlines()[::5]:
+    for line in (folder / "expected.jsonl").read_text("utf-8").splitlines():
         case = json.loads(line)
         key, response = (folder / case[f"{side}_file"] for side in ("key", "response"))
         scored = run("score", key, response, "--json", "--set", "seed=1").ok()

@@ -7,14 +7,12 @@ from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
-from builders import NAMES, drawn_entities
 from hypothesis import given, strategies as st
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Entity, Mention, mention_ids, text_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import ArboError, DataError
-from arbo.formats import read_knowledge_base
 
 TEXT = "Left and right kidney."
 
@@ -179,15 +177,3 @@ def test_the_fingerprint_follows_the_content_alone() -> None:
     others = [(COLD, FLU), (), *((replace(FLU, **change), COLD) for change in new)]
     fingerprints = {KnowledgeBase(entities).fingerprint for entities in others}
     assert len(fingerprints - {first.fingerprint}) == len(others)
-
-
-@given(drawn_entities(NAMES, min_size=1))
-def test_json_lines_give_the_same_knowledge_base_back(
-    tmp_path_factory: pytest.TempPathFactory, entities: list[Entity]
-) -> None:
-    path = tmp_path_factory.mktemp("kb") / "kb.jsonl"
-    kb = KnowledgeBase(entities)
-    kb.to_jsonl(path)
-    back = read_knowledge_base(path, "jsonl")
-    assert back == kb
-    assert back.fingerprint == kb.fingerprint

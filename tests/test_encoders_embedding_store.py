@@ -3,9 +3,6 @@
 import errno
 import os
 import pickle
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,48 +73,6 @@ def test_keys_that_differ_in_zero_bytes_alone(tmp_path: Path) -> None:
 def test_keys_tell_fields_apart() -> None:
     fields = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["", "abc"], ["c", "ab"], []]
     assert len({key_of(texts) for texts in fields}) == len(fields)
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-import arbo
-from arbo.encoders import dual
-from arbo.encoders.tower import Tower
-
-sys.path.insert(0, sys.argv[1])
-from test_encoders_embedding_store import KB, embed
-
-dual.SLICE = 8
-torch.set_num_threads(1)
-replace, calls = os.replace, []
-
-def die_third(source, target):
-    calls.append(target)
-    if len(calls) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(source, target)
-
-os.replace = die_third
-embed(Tower.load(sys.argv[2], device="cpu"), Path(sys.argv[3]))
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_vectors(tmp_path: Path, bert_folder: Path, bert: Tower) -> None:
-    whole = embed(bert, tmp_path / "whole")
-    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(bert_folder), str(tmp_path / "killed")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert len(files(tmp_path / "killed")) == 2
-    assert len(list(tmp_path.glob("killed/*/.arbo-partial-*"))) == 1
-
-    with batches(bert) as seen:
-        resumed = embed(bert, tmp_path / "killed")
-    assert sum(n for n, _ in seen) == len(NAMES) - 2 * 8
-    assert resumed.tobytes() == whole.tobytes() == embed(bert, None).tobytes()
-    assert [file.name for file in files(tmp_path / "killed")] == [file.name for file in files(tmp_path / "whole")]
 
 
 def test_damaged_files_are_made_again(tmp_path: Path, bert: Tower, caplog: pytest.LogCaptureFixture) -> None:

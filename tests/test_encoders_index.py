@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import NAMES_ONLY, document
+from builders import NAMES_ONLY
 from conftest import Sample
 
 import arbo
 from arbo.data.index_folder import ADVICE
 from arbo.encoders import ngrams
-from arbo.encoders.by_name import VectorEncoder
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NamedEntities, NgramEncoder
 from arbo.encoders.tower import Tower
@@ -67,14 +66,6 @@ def test_no_entity_is_encoded_again(sample: Sample, tmp_path: Path, monkeypatch:
     assert (tmp_path / "copy/vectors/matrix.2.npy").read_bytes() == (
         tmp_path / "index/vectors/matrix.2.npy"
     ).read_bytes()
-
-
-def test_vectors_of_other_mentions_fit(tmp_path: Path) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("A", "a"), arbo.Entity("B", "b")])
-    entities = {"A": [[1.0, 0.0], [0.8, 0.6]], "B": [0.0, 1.0]}
-    index = build_index(kb, tmp_path / "index", encoder=VectorEncoder({}, entities))
-    encoder = VectorEncoder({"d-0": [0.6, 0.8]}, entities)
-    assert_same(*(arbo.Linker(base, encoder).link([document("d", "a")]) for base in (kb, index)))
 
 
 @pytest.mark.parametrize(

@@ -108,16 +108,6 @@ def vouch(folder: Path, *files: str) -> None:
     edit_json(folder / "arbo.json", files=known | own)
 
 
-@pytest.mark.parametrize("file", [*sorted(HF), "projection.safetensors"])
-@pytest.mark.parametrize(
-    "spoil", [lambda file: file.unlink(), lambda file: file.write_bytes(file.read_bytes()[:-10])], ids=["gone", "cut"]
-)
-def test_a_spoiled_file(folder: Path, file: str, spoil: Callable[[Path], object]) -> None:
-    spoil(folder / file)
-    with pytest.raises(DataError, match=rf"model/{file}: the file .*; save the model again, or fetch it again"):
-        load(folder)
-
-
 @pytest.mark.parametrize("file", ["model.safetensors", "projection.safetensors", "arbo.json"])
 @pytest.mark.parametrize("write", [lambda x, file: file.write_bytes(pickle.dumps(x)), torch.save])
 def test_a_pickle_is_never_unpickled(

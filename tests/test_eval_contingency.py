@@ -27,17 +27,6 @@ def cells(table):
     return Counter(dict(zip(where, table.count.tolist(), strict=True)))
 
 
-@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3))))
-def test_cells_are_the_pairs_counted(pairs):
-    true, pred = [a for a, _ in pairs], [b for _, b in pairs]
-    table = Contingency.from_labels(np.array(true, int), np.array(pred, int))
-    rows, columns = sorted(set(true)), sorted(set(pred))
-    assert cells(table) == Counter((rows.index(a), columns.index(b)) for a, b in pairs)
-    assert table.row_size.tolist() == [true.count(a) for a in rows]
-    assert table.column_size.tolist() == [pred.count(b) for b in columns]
-    assert table.n_shared == len(pairs)
-
-
 @pytest.mark.parametrize(
     "labels",
     [

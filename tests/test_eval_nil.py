@@ -1,7 +1,5 @@
 """NIL precision, recall and F1, at one threshold and at all of them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -20,25 +18,6 @@ scored = st.lists(st.tuples(st.booleans(), values, st.booleans()), max_size=12).
         np.array([annotated for _, _, annotated in rows], bool),
     )
 )
-
-
-@given(scored)
-def test_each_point_of_the_curve_is_one_set_of_decisions(case):
-    gold, score, annotated = case
-    curve = nil_curve(gold, score, annotated=annotated)
-    assert curve.threshold[0] == -np.inf
-    assert (np.diff(curve.threshold) > 0).all()
-    decisions = [tuple((score < threshold)[annotated]) for threshold in curve.threshold]
-    possible = {tuple((score < threshold)[annotated]) for threshold in [*score, np.inf]} | {(False,) * annotated.sum()}
-    assert len(set(decisions)) == len(decisions)
-    assert set(decisions) == possible
-    for point, threshold in enumerate(curve.threshold):
-        expected = nil_scores(gold, score < threshold, annotated=annotated)
-        found = replace(expected, gold=curve.gold, predicted=curve.predicted[point], correct=curve.correct[point])
-        assert found == expected
-        assert curve.precision[point] == expected.precision
-        assert curve.recall[point] == expected.recall
-        assert curve.f1[point] == pytest.approx(expected.f1, rel=1e-15)
 
 
 @given(scored)

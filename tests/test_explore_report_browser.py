@@ -209,19 +209,6 @@ def test_without_lists_a_new_entity_has_no_tree(browser: Browser, result: arbo.R
     assert ask(browser, "document", "D01")["text"] is None
 
 
-def test_a_mention_tells_its_path_and_why_it_is_nil(opened: Browser, result: arbo.Result) -> None:
-    for link in result.links[::20]:
-        told, why = ask(opened, "mention", link.mention.id), result.explain(link)
-        path = [(one["id"], one["step"]) for one in told["path"]]
-        assert path[-1][0] == link.mention.id
-        if link.entity is not None:
-            assert path == [(one.id, one.dissimilarity) for one in why.path]
-        else:
-            assert {result.link_of(one).cluster for one, _ in path} == {link.cluster}
-        assert [(one["entity_id"], one["score"]) for one in told["candidates"]] == list(link.candidates[:4])
-        assert (told["nil_reason"] is None) == (link.entity is not None)
-
-
 def test_a_document_has_its_mentions_with_all_spans(opened: Browser, result: arbo.Result) -> None:
     told = ask(opened, "document", "D01")
     own = [link.mention for link in result.links if link.mention.document_id == "D01"]
@@ -236,12 +223,16 @@ def test_every_mention_has_its_explanation(opened: Browser, result: arbo.Result)
         link = result.links[row]
         opened.go(address("mention", link.mention.id))
         steps = opened.run("[...document.querySelectorAll('.path li > a')].map(one => one.innerText)")
-        why = result.explain(link)
-        told = opened.text()
+        why, asked = result.explain(link), ask(opened, "mention", link.mention.id)
+        told, path = opened.text(), [(one["id"], one["step"]) for one in asked["path"]]
+        assert [(one["entity_id"], one["score"]) for one in asked["candidates"]] == list(link.candidates[:4])
+        assert (asked["nil_reason"] is None) == (link.entity is not None)
         if link.entity is None:
             assert "NIL, in" in told
+            assert {result.link_of(one).cluster for one, _ in path} == {link.cluster}
             assert f"{1 - why.rivals[0].score:.3f}; the entity threshold is 0.350" in told
         else:
+            assert path == [(one.id, one.dissimilarity) for one in why.path]
             names = [step.name for step in why.path[:1]] + [result.link_of(s.id).mention.text for s in why.path[1:]]
             assert steps == names
             weights = [f"{step.dissimilarity:.3f}" for step in why.path[1:]]

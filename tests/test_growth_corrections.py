@@ -184,9 +184,6 @@ def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp
     ).ok()
     assert "2 corrections: 2 obeyed, 0 replaced, 0 waiting, 0 conflict" in " ".join(told.err.split())
     assert arbo.Result.load(tmp_path / "b").link_of("D05-4").entity == "PE:0003"
-    third = save_lines(tmp_path / "three.jsonl", {"mention": "D05-4", "entity": None})
-    told = run("add", tmp_path / "b", "--corrections", third, "--out", tmp_path / "c")
-    told = run("add", "--anew", tmp_path / "c", "--out", tmp_path / "d").ok()
     alone = run("add", tmp_path / "one", *base[:2], "--corrections", second, "--out", tmp_path / "c", "--json").json
     assert (alone["corrections"]["obeyed"], alone["corrections"]["waiting"]) == (1, 1)
     assert "D05-4" in {row["mention"] for row in alone["mentions"]}

@@ -1,13 +1,10 @@
 """Average linkage of the mentions that no entity reaches: runs, tuning, explanations and the command line."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import linking
-from conftest import Run, Sample
+from conftest import Sample
 
 import arbo
 from arbo.data.gold import Gold
@@ -80,15 +77,3 @@ def test_inner_products_are_refused(sample: Sample) -> None:
         arbo.Linker(None, vectors, AVERAGE)
     with pytest.raises(arbo.UsageError, match="nil_threshold needs nil_linkage 'average'"):
         arbo.LinkerConfig(nil_threshold=0.5)
-
-
-def test_the_command_line_tunes_and_uses_average_linkage(run: Run, files: Path, tmp_path: Path) -> None:
-    job = linking(files)[:3]
-    tuned = run("tune", *job, "--set", "nil_linkage=average", "--out", tmp_path / "tuned.json").ok()
-    assert "nil_threshold=" in tuned.out
-    config = json.loads((tmp_path / "tuned.json").read_text())["config"]
-    assert run("discover", *job, "--config", tmp_path / "tuned.json", "--out", tmp_path / "found").code == 0
-    assert arbo.Result.load(tmp_path / "found").manifest["threshold"]["nil"] == config["nil_threshold"]
-    options = ["--set", "nil_linkage=Average", "--set", "nil_threshold=0.4", "--out", tmp_path / "linked"]
-    assert run("link", *linking(files), *options).code == 0
-    assert arbo.Result.load(tmp_path / "linked").manifest["threshold"]["nil"] == 0.4

@@ -22,7 +22,7 @@ from arbo.linking.tuning import Trial, _Steps
 from arbo.retrieval.retrieval import Retrieval
 from clustering import Graph, Method, Partition, merge_tree, partition
 from clustering.methods import METHODS
-from eval import adjusted_rand_index, nil_curve
+from eval import adjusted_rand_index
 
 INF = float("inf")
 
@@ -326,17 +326,3 @@ def test_entities_near_no_mention_take_no_time(
     again = arbo.Linker(kb).tune(dev).tuning
     assert again.trials == tuned.tuning.trials
     assert max(n_entities[:-1]) <= len(dev.mentions) < n_entities[-1], "the last one is for the confidence"
-
-
-def test_independent_linking_is_the_threshold_on_the_best_entity(
-    tuned_for: dict[Objective, arbo.Linker], dev: arbo.Corpus
-) -> None:
-    """It finds the best of `nil_curve` over the similarities of the nearest entities."""
-    tuned = tuned_for["nil_f1"]
-    retrieval = tuned.retrieve(dev, k=1)
-    nearest = retrieval.entities.dissimilarity[:, 0]
-    annotated = np.array([mention.gold is not None for mention in dev.mentions])
-    is_nil = np.array([not any(id_ in tuned.kb for id_ in mention.gold or ()) for mention in dev.mentions])
-    truth = nil_curve(is_nil & annotated, -nearest.astype(np.float64), annotated=annotated)
-    (trial,) = (trial for trial in tuned.tuning.trials if trial.method == "independent")
-    assert trial.score == pytest.approx(truth.best.f1)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,18 +84,6 @@ def test_any_path(result: arbo.Result, tmp_path: Path, name: str) -> None:
     assert list(tmp_path.rglob("*arbo-*")) == []
 
 
-# What is replaced, and what never is
-
-
-def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("precious")
-    with pytest.raises(arbo.UsageError, match="cannot write"):
-        run_folder.FORMAT.check_replaceable(tmp_path / "file" / "deep" / "run")
-    with pytest.raises(arbo.UsageError, match="cannot write"):
-        make().save(tmp_path / "file" / "run")
-    assert names(tmp_path) == {"file"}
-
-
 # Failures on the way
 
 
@@ -125,24 +112,6 @@ def test_a_failure_leaves_what_was_there(
 
 
 # What is refused when read
-
-
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda file: file.unlink(),
-        lambda file: file.write_bytes(file.read_bytes()[:-10]),
-        lambda file: file.write_bytes(b""),
-        lambda file: file.write_bytes(file.read_bytes().replace(b"m-0", b"m-9").replace(b"E1", b"E9") + b" "),
-        lambda file: (file.unlink(), file.mkdir()),
-    ],
-    ids=["missing", "truncated", "empty", "changed", "a folder"],
-)
-def test_a_spoiled_table(run: Path, table: str, spoil: Callable[[Path], object]) -> None:
-    spoil(run / f"{table}.parquet")
-    with pytest.raises(arbo.DataError, match=rf"{table}\.parquet"):
-        arbo.Result.load(run)
 
 
 def replace_table(run: Path, name: str, table: pa.Table) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.retrieval import groups
 from clustering import METHODS
 
 DOMAINS = (None, "lego", "yugioh", "star trek")
@@ -50,7 +51,9 @@ def test_neighbours_are_the_nearest_of_the_domain(seed: int, k: int, candidates:
     names = [rng.integers(-2, 3, (1 + i % 2, 3)) for i in range(n)]  # entities have one vector or two
     config = arbo.LinkerConfig(candidates=candidates)
     linker = arbo.Linker(kb_of(of_entity), encoder_of(points, names), config)
-    retrieval = linker.retrieve(corpus_of(of_mention), k=k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "_SMALL", [-1, groups._SMALL][seed % 2])  # whether small groups are searched in pairs
+        retrieval = linker.retrieve(corpus_of(of_mention), k=k)
     for found, domains, vectors, most in (
         (retrieval.entities, of_entity, names, candidates),
         (retrieval.mentions, of_mention, points[:, None], k),

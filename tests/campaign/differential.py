@@ -163,7 +163,7 @@ def _trees(seed: int, folder: Path) -> None:
 def _clusters(seed: int, folder: Path) -> None:
     rng = np.random.default_rng(seed)
     n, kinds = int(rng.integers(1, 30)), int(rng.integers(1, 9))
-    true, pred = rng.integers(0, kinds, (2, n)).tolist()
+    true, pred = rng.integers(-3, kinds - 3, (2, n)).tolist()
     scores, expected = metrics.clustering_scores(true, pred), pairs.from_sklearn(true, pred)
     assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
     (neither, wrong), (missed, right) = (pair_confusion_matrix(true, pred) // 2).tolist()
@@ -208,8 +208,12 @@ def _mentions(seed: int, folder: Path) -> None:
     assert (own.precision, own.recall, own.f1) == pytest.approx(expected[:3])
     score = rng.choice([-INF, -1.0, -0.0, 0.0, 0.25, 0.5, rng.random()], n)
     curve = metrics.nil_curve(flags[0], score, annotated=annotated)
-    every = [metrics.nil_scores(flags[0], score < at, annotated=annotated).f1 for at in curve.threshold]
-    assert curve.f1.tolist() == pytest.approx(every, rel=1e-15)
+    every = [metrics.nil_scores(flags[0], score < at, annotated=annotated) for at in curve.threshold]
+    assert curve.f1.tolist() == pytest.approx([one.f1 for one in every], rel=1e-15)
+    told = [(one.gold, one.predicted, one.correct, one.precision, one.recall) for one in every]
+    columns = curve.predicted, curve.correct, curve.precision, curve.recall
+    assert told == [(curve.gold, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    assert len({one.predicted for one in every}) == len(every) == 1 + len({*score[annotated].tolist()})
     some = np.isin(np.arange(n), np.flatnonzero(annotated))
     if flags[0][some].any():
         place = np.unique(score[some], return_inverse=True)[1]

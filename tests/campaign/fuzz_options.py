@@ -3,7 +3,6 @@
 import contextlib
 import json
 import random
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from commands import asked
 
 import arbo
 from arbo.cli import app
-from campaign.fuzz_folders import KB, originals
+from campaign.fuzz_folders import originals
 from campaign.runner import Campaign
 from clustering import Graph, merge_tree, partition
 
@@ -146,44 +145,10 @@ def _numbers(seed: int, folder: Path) -> None:
     merge_tree(graph).cut(0.1)
 
 
-def _vectors(seed: int, folder: Path) -> None:
-    chance, rng = random.Random(seed), np.random.default_rng(seed)
-    documents = arbo.formats.read_documents(originals()["docs.jsonl"], "jsonl")
-    kind = chance.choice([np.float16, np.float32, np.float64, np.int64, np.bool_, np.complex64, object])
-    rows, width = chance.choice([len(documents.mentions)] * 4 + [0, 3]), chance.choice([1, 2, 3, 0])
-    matrix = rng.normal(size=(rows, width))
-    if matrix.size:
-        matrix[rng.integers(rows), rng.integers(width)] = chance.choice(
-            [0, 1e-320, 1e38, 1e300, np.inf, np.nan, -1e30, 1]
-        )
-    with np.errstate(all="ignore"):
-        mentions = matrix.astype(kind)
-        entities = rng.normal(size=(chance.choice([3, 3, 3, 2]), width)).astype(chance.choice([kind, np.float32]))
-    if chance.random() < 0.2:
-        mentions = np.asfortranarray(mentions)[::-1]
-    config = {
-        "k": chance.choice([0, 1, 4, 100]),
-        "candidates": chance.choice([1, 16, 2**31]),
-        "entity_threshold": chance.choice([None, 0.5, -1.0, 2.0]),
-    }
-    try:
-        encoder = arbo.VectorEncoder(mentions, entities, metric=chance.choice(["cosine", "inner_product"]))
-        run = arbo.Linker(KB, encoder, arbo.LinkerConfig(**config)).link(documents)
-    except (arbo.ArboError, ValueError, TypeError) as error:
-        problem = str(error)
-        assert len(problem) > 10
-        return
-    assert len(run.links) == len(documents.mentions)
-    run.save(folder / "run")
-    assert [link.entity for link in arbo.Result.load(folder / "run").links] == [link.entity for link in run.links]
-    assert not re.search(r"\bnan\b", run.link_table.to_string())
-
-
 CAMPAIGNS = {
     "verbs": Campaign(
         _options, "options of any value give an answer or a clear error", many=40_000, few=50, seconds=120
     ),
     "configurations": Campaign(_configurations, "a configuration is refused, or obeyed and kept", many=20_000, few=12),
     "numbers": Campaign(_numbers, "the engine takes extreme numbers, or refuses them", many=100_000, few=300),
-    "vectors": Campaign(_vectors, "a linker takes extreme vectors, or refuses them", many=20_000, few=15),
 }
