@@ -158,6 +158,15 @@ def test_the_explanation_of_nil(result: arbo.Result) -> None:
     assert "alone" in str(result.explain(result.link_of(alone.mentions[0].id)))
 
 
+def test_a_discovery_can_be_explained() -> None:
+    documents, _ = arbo.load_sample()
+    found = arbo.Linker().discover(documents)
+    assert len(found.discovered) == len(found.clusters)
+    text = str(found.explain(found.link_of(found.clusters[0].mentions[0].id)))
+    assert "together with" in text
+    assert "nearest entity" not in text
+
+
 def test_a_saved_result_is_the_same_again(result: arbo.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "run")
     again = arbo.Result.load(tmp_path / "run")

@@ -36,8 +36,9 @@ def _machines(seed: int, folder: Path) -> None:
 @cache
 def _ray() -> Any:
     connection = ExitStack()
-    atexit.register(connection.close)
-    return connection.enter_context(connected(cluster().address))
+    pool = connection.enter_context(connected(cluster().address))
+    atexit.register(connection.close)  # before the cluster ends
+    return pool
 
 
 CAMPAIGNS = {
