@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.growth import FEW, renumbered, updated
     from clustering.index import Index, is_below, is_start
-    from clustering.kernels import in_parallel, kernel
+    from clustering.kernels import kernel
     from clustering.knn import Limit, Neighbors, Searchable, lists_of, merged, nearest, pair_dissimilarity
     from clustering.methods import Method, Metric, NilLinkage
-    from clustering.progress import Progress, T, silent
+    from clustering.progress import Progress, T, in_parallel, silent
     from clustering.vectors import Csr, Vectors, csr, offset_of
     from eval import *
     from eval import report

@@ -12,9 +12,10 @@ from typing import TypeAlias
 import numpy as np
 
 from .arrays import Floats, Ids, Weights
-from .kernels import in_parallel, kernel
-from .search import Lists, Owners, Search, offer_all, score_found
-from .vectors import dissimilarities, dissimilarity, lengths
+from .kernels import kernel
+from .progress import in_parallel
+from .search import Lists, Search, offer_all, score_found
+from .vectors import Owners, dissimilarities, dissimilarity, lengths
 
 _SPARE = 8
 _CHUNK = 4096

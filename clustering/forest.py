@@ -14,7 +14,8 @@ import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights, concatenated
 from .graph import Graph
-from .kernels import in_parallel, kernel
+from .kernels import kernel
+from .progress import in_parallel
 
 _CHUNK = 1 << 20
 

@@ -20,11 +20,11 @@ import scipy.sparse as sp
 from .arrays import Bools, Floats, Ids, Weights
 from .dense_search import product_rounding
 from .index import Index
-from .kernels import in_parallel, kernel
+from .kernels import kernel
 from .knn import Neighbors, check_products, merged, nearest
-from .progress import Progress, silent
-from .search import Owners, offer
-from .vectors import Csr, Metric, Vectors, csr, dissimilarity, dot, lengths, offset_of, unit
+from .progress import Progress, in_parallel, silent
+from .search import offer
+from .vectors import Csr, Metric, Owners, Vectors, csr, dissimilarity, dot, lengths, offset_of, unit
 
 FEW, _FEW_SHARE = 4096, 16
 """Up to this number, or one for this number of things, new things are joined to the others in a pass over all."""

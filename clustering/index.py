@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from .arrays import Floats, Ids
 from .dense_search import Scan, Scanner, dense_search
 from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
-from .search import Owners, Search
+from .search import Search
 from .sparse_search import (
     GROUPS,
     ROWS_PER_PLACE,
@@ -23,7 +23,7 @@ from .sparse_search import (
     search_bounded,
     sparse_search,
 )
-from .vectors import Csr, Metric, Vectors, csr, lengths, offset_of, unit
+from .vectors import Csr, Metric, Owners, Vectors, csr, lengths, offset_of, unit
 
 Part = TypeVar("Part")
 

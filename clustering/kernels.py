@@ -1,18 +1,12 @@
-"""Kernels: functions that numba compiles once and keeps on disk, and calls of them in threads."""
+"""Kernels: functions that numba compiles once and keeps on disk."""
 
-import os
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numba
 
-from .progress import Progress, silent
-
-T = TypeVar("T")
-U = TypeVar("U")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # With the first kernel numba imports scipy.linalg, 0.1 s, only to see whether it can; what needs it imports it then.
@@ -32,21 +26,3 @@ def kernel(function: Function) -> Function:
     """
     function.__qualname__ = f"{__name__}.{function.__module__}.{function.__qualname__}"
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
-
-
-def in_parallel(
-    call: Callable[[T], U], items: Sequence[T], *, workers: int | None = None, progress: Progress = silent
-) -> list[U]:
-    """Call a function with each item, and return the results in order.
-
-    Several items are handled in ``workers`` threads; by default, as many as there are cores. After an error or an
-    interruption, no further call begins.
-    """
-    if len(items) < 2:
-        return list(progress(map(call, items), len(items)))
-    with ThreadPoolExecutor(min(len(items), workers or os.cpu_count() or 1)) as pool:
-        try:
-            return list(progress(pool.map(call, items), len(items)))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise

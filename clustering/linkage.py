@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights
-from .forest import EntityEdges, Forest, hang_on_entities, no_entity_edges, surviving_edges
+from .forest import EntityEdges, Forest, hang_on_entities
 from .graph import Graph
 from .kernels import kernel
 from .ordering import by_weight
-from .spanning import spanning_forest
+from .spanning import joining_edges, spanning_forest
 from .union_find import top
 
 
@@ -70,9 +70,7 @@ class MergeTree:
 
 def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
-    none = no_entity_edges(graph)
-    edges = surviving_edges(graph, none.weight, np.inf, directed=False)
-    joining = by_weight(edges.take(spanning_forest(none, edges).joining))
+    joining = by_weight(joining_edges(graph))
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 

@@ -21,7 +21,8 @@ import numpy as np
 from .arrays import Bools, Edges, Ids, concatenated
 from .forest import EntityEdges, Forest, unreached
 from .kernels import kernel
-from .ordering import by_weight, pivot
+from .ordering import by_weight
+from .spanning import pivot
 
 _LIGHT = 3
 _SHARE = 16

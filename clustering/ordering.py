@@ -6,9 +6,10 @@ from heapq import heapify, heappop
 import numpy as np
 
 from .arrays import Edges, Ids, Weights
-from .kernels import in_parallel, kernel
+from .kernels import kernel
+from .progress import in_parallel
 
-_SHORT, _LONG, _CHUNK, _LEAST, _FEW = 16, 1 << 16, 1 << 20, 1 << 17, 1 << 12
+_SHORT, _LONG, _CHUNK, _FEW = 16, 1 << 16, 1 << 20, 1 << 12
 
 
 def by_weight(edges: Edges) -> Edges:
@@ -35,14 +36,6 @@ def by_weight(edges: Edges) -> Edges:
         for array in run:
             array[:] = array[order]
     return ordered
-
-
-def pivot(weight: Weights, n_light: int) -> float:
-    """Return about the weight of the ``n_light``-th edge; infinity if parting the edges there would gain nothing."""
-    if len(weight) < max(_LEAST, 2 * n_light):
-        return np.inf
-    sample = np.sort(weight[:: len(weight) >> 12 | 1])
-    return float(sample[len(sample) * n_light // len(weight)])
 
 
 @kernel

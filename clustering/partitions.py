@@ -1,7 +1,6 @@
 """Partitions of a graph by four methods: `partition` and its result."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -15,13 +14,13 @@ from .kernels import kernel
 from .linkage import MergeTree, merge_tree, undirected_forest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .minimax import minimax_forest
+from .spanning import joining_edges
 from .union_find import label_components
 
 _NONE: Ids = np.empty(0, np.int64)  # unlike a slice, it takes no view, which would keep all edges in memory
 
 
-# Without slots: the cached tree is kept in the instance's dictionary.
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Partition:
     """Clusters with at most one entity each, and the forest that explains them.
 
@@ -72,13 +71,11 @@ class Partition:
 
     def tree(self) -> MergeTree:
         """Return the merge tree of the NIL mentions, in which mention ``i`` is leaf ``i``, under either linkage."""
-        return self._tree
+        return merge_tree(self._nil_graph) if self.nil_tree is None else self.nil_tree
 
-    @cached_property
-    def _tree(self) -> MergeTree:
-        if self.nil_tree is not None:
-            return self.nil_tree
-        return merge_tree(Graph(*self.nil_edges, n_entities=self.n_entities, n_nodes=len(self.labels)))
+    @property
+    def _nil_graph(self) -> Graph:
+        return Graph(*self.nil_edges, n_entities=self.n_entities, n_nodes=len(self.labels))
 
     def weakest_joins(self) -> Edges:
         """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
@@ -87,12 +84,17 @@ class Partition:
         falls apart. Edges are ordered by the label of the cluster. Under average linkage, source and target are the
         smallest mentions of the two parts, and the weight is the average dissimilarity between the parts.
         """
-        tree = self._tree
-        joins = Edges(tree.source + self.n_entities, tree.target + self.n_entities, tree.height)
-        joins = joins.take(self.labels[joins.source] == self.labels[joins.target])
-        label = self.labels[joins.source]
-        _, last = np.unique(label[::-1], return_index=True)
-        return joins.take(len(label) - 1 - last)
+        tree, labels = self.nil_tree, self.labels[self.n_entities :]
+        joins = joining_edges(self._nil_graph) if tree is None else Edges(tree.source, tree.target, tree.height)
+        joins = joins.take(labels[joins.source] == labels[joins.target])
+        heaviest = np.full(len(self.labels), -np.inf, joins.weight.dtype)
+        np.maximum.at(heaviest, labels[joins.source], joins.weight)
+        joins = joins.take(joins.weight == heaviest[labels[joins.source]])
+        if tree is None:
+            joins = joins.take(np.lexsort((joins.target, joins.source)))
+        label = labels[joins.source]
+        joins = joins.take(len(label) - 1 - np.unique(label[::-1], return_index=True)[1])  # the last of each
+        return Edges(joins.source + self.n_entities, joins.target + self.n_entities, joins.weight)
 
 
 def partition(

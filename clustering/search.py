@@ -6,13 +6,13 @@ offers.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .arrays import Floats, Ids
 from .kernels import kernel
-from .vectors import dissimilarity, dot
+from .vectors import Owners, dissimilarity, dot
 
 
 class Lists(NamedTuple):
@@ -22,10 +22,6 @@ class Lists(NamedTuple):
     dissimilarity: Floats  # (queries, k)
     limit: Floats  # (queries,) the largest dissimilarity to list; a search may skip things beyond it
 
-    def at(self, queries: Ids | slice) -> "Lists":
-        """Return the lists of some queries."""
-        return Lists(self.ids[queries], self.dissimilarity[queries], self.limit[queries])
-
 
 class Search(NamedTuple):
     """A function that fills the shortlists of a chunk of queries, and the sizes of chunks."""
@@ -33,23 +29,6 @@ class Search(NamedTuple):
     fill: Callable[[Any, Lists], None]  # ``fill(vectors, lists)``; the lists are empty
     chunk: int  # number of queries in a chunk
     workers: int  # number of chunks at the same time
-
-
-class Owners(NamedTuple):
-    """The things to which the rows of a matrix belong."""
-
-    row: Ids  # pair ``i`` means that ``row[i]`` belongs to ``owner[i]``; in the order of owners
-    owner: Ids
-    start: Ids  # ``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order
-    by_row: Ids
-    several: bool  # whether any thing has several vectors
-
-    @classmethod
-    def of(cls, row: Ids, owner: Ids, n_rows: int) -> Self:
-        """Return the owners of ``n_rows`` rows from pairs in the order of owners."""
-        start = np.append(0, np.cumsum(np.bincount(row, minlength=n_rows)))
-        by_row = owner[np.argsort(row, kind="stable")]
-        return cls(row.astype(np.int32, copy=False), owner, start, by_row, bool((owner[1:] == owner[:-1]).any()))
 
 
 @kernel

@@ -19,9 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights, id_dtype
-from .forest import EntityEdges, lighter_entity_edge
-from .kernels import in_parallel, kernel
-from .ordering import before, pivot
+from .forest import EntityEdges, lighter_entity_edge, no_entity_edges, surviving_edges
+from .graph import Graph
+from .kernels import kernel
+from .ordering import before
+from .progress import in_parallel
 from .union_find import top
 
 _LIGHT = 2
@@ -52,6 +54,16 @@ class _Lightest(NamedTuple):
     place: Ids  # in the `_Ends`, or -1
 
 
+def joining_edges(graph: Graph) -> Edges:
+    """Return the minimum spanning forest of the mention edges of a graph, ignoring directions and entities.
+
+    Mentions are numbered from 0; the source of an edge is the smaller one.
+    """
+    none = no_entity_edges(graph)
+    edges = surviving_edges(graph, none.weight, np.inf, directed=False)
+    return edges.take(spanning_forest(none, edges).joining)
+
+
 def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Spanning:
     """Return the spanning forest of the edges between mentions and the lightest entity edges of the mentions.
 
@@ -68,6 +80,14 @@ def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Spanning:
     if heaviest < np.inf:
         rounds.run(n_light, len(edges.source), np.inf)
     return Spanning(np.concatenate(rounds.joining), rounds.component == rounds.n, rounds.hangs)
+
+
+def pivot(weight: Weights, n_light: int) -> float:
+    """Return about the weight of the ``n_light``-th edge; infinity if parting the edges there would gain nothing."""
+    if len(weight) < max(_LEAST, 2 * n_light):
+        return np.inf
+    sample = np.sort(weight[:: len(weight) >> 12 | 1])
+    return float(sample[len(sample) * n_light // len(weight)])
 
 
 class _Rounds:

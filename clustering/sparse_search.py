@@ -19,8 +19,8 @@ import scipy.sparse as sp
 
 from .arrays import Floats, Ids, Weights
 from .kernels import kernel
-from .search import Lists, Owners, Search, offer, offer_all, refuses
-from .vectors import Csr, csr, dissimilarity
+from .search import Lists, Search, offer, offer_all, refuses
+from .vectors import Csr, Owners, csr, dissimilarity
 
 _DONE = np.float32(-1e30)
 """The partial score of a row that has been scored exactly."""

@@ -65,6 +65,23 @@ class Vectors:
         return type(self)(unit(self.matrix), self.row, self.owner, self.n)
 
 
+class Owners(NamedTuple):
+    """The things to which the rows of a matrix belong."""
+
+    row: Ids  # pair ``i`` means that ``row[i]`` belongs to ``owner[i]``; in the order of owners
+    owner: Ids
+    start: Ids  # ``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order
+    by_row: Ids
+    several: bool  # whether any thing has several vectors
+
+    @classmethod
+    def of(cls, row: Ids, owner: Ids, n_rows: int) -> Self:
+        """Return the owners of ``n_rows`` rows from pairs in the order of owners."""
+        start = np.append(0, np.cumsum(np.bincount(row, minlength=n_rows)))
+        by_row = owner[np.argsort(row, kind="stable")]
+        return cls(row.astype(np.int32, copy=False), owner, start, by_row, bool((owner[1:] == owner[:-1]).any()))
+
+
 def unit(matrix: Matrix) -> Matrix:
     """Scale every row to length 1, in a fixed order of summation; zero rows are kept."""
     starts, data = _values(matrix)

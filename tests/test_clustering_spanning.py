@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from clustering import Graph, merge_tree, ordering, spanning
+from clustering import Graph, merge_tree, spanning
 from clustering.arrays import Edges
 from clustering.forest import EntityEdges
 
@@ -51,7 +51,6 @@ def test_the_spanning_forest_is_that_of_kruskal(dtype, threads, least, light, pr
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.cpu_count", lambda: threads)
         patch.setattr(spanning, "_LEAST", least)
-        patch.setattr(ordering, "_LEAST", least)
         patch.setattr(spanning, "_LIGHT", light)
         entity_edges, edges = arrays(*problem, dtype)
         found = spanning.spanning_forest(entity_edges, edges)
@@ -71,7 +70,6 @@ def test_threads_and_light_rounds_change_no_bit_of_a_large_tree(monkeypatch):
     threaded = merge_tree(graph)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     monkeypatch.setattr(spanning, "_LEAST", 1 << 30)
-    monkeypatch.setattr(ordering, "_LEAST", 1 << 30)
     plain = merge_tree(graph)
     for name in ("left", "right", "height", "source", "target"):
         np.testing.assert_array_equal(getattr(threaded, name), getattr(plain, name), err_msg=name)
