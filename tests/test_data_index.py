@@ -74,7 +74,7 @@ def test_an_index_replaces_itself_and_has_nothing_else(tmp_path: Path) -> None:
 
 def test_ids_with_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {id_: KB.rows(id_) for id_ in ("D1", "D2", "D3", "X1", "X2", "Z9")}
-    monkeypatch.setattr("arbo.data.entity_table.hash_of", lambda _: np.uint64(1))
+    monkeypatch.setattr("arbo.data.knowledge_base.hash_of", lambda _: np.uint64(1))
     monkeypatch.setattr("arbo.data.entity_table.hashes_of", lambda ids: np.ones(len(ids), np.uint64))
     for kb in (KnowledgeBase(KB), stored(KnowledgeBase(KB), tmp_path)):
         assert {id_: kb.rows(id_) for id_ in expected} == expected

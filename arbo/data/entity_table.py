@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, parsed, string_lists, strings, text_of, views
 from arbo.data.documents import Entity
-from arbo.data.fingerprint import Hashes, hash_of, hashes_of
+from arbo.data.fingerprint import Hashes, hashes_of
 from arbo.errors import DataError, UsageError
 
 Ints = npt.NDArray[np.int64]
@@ -126,7 +126,7 @@ def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence
 
 
 class Ids(NamedTuple):
-    """Finds the rows of ids and alternative ids of a table."""
+    """The ids and alternative ids of a table, by which `KnowledgeBase.rows` finds its rows."""
 
     table: pa.RecordBatch
     hashes: Hashes
@@ -142,16 +142,6 @@ class Ids(NamedTuple):
         rows = np.concatenate([np.arange(len(table)), np.from_dlpack(pc.list_parent_indices(others))])
         order = np.argsort(hashes, kind="stable")
         return cls(table, hashes[order], rows[order])
-
-    def rows(self, id_: object) -> tuple[int, ...]:
-        """Return the row of the entity with an id or, without one, all rows with this alternative id, ascending."""
-        if not isinstance(id_, str):
-            return ()
-        key = hash_of(id_)
-        first, last = (np.searchsorted(self.hashes, key, side) for side in ("left", "right"))
-        rows = dict.fromkeys(self.places[first:last].tolist())
-        own = [row for row in rows if self.table["id"][row].as_py() == id_]
-        return tuple(own[:1] or [row for row in rows if id_ in self.table["alternative_ids"][row].as_py()])
 
 
 def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:

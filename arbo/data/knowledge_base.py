@@ -16,7 +16,7 @@ import pyarrow as pa
 from arbo.data.arrow import numbers
 from arbo.data.documents import Entity
 from arbo.data.entity_table import CONTENT, Entities, Ids, Names, columns_in, joined, sound, table_of, with_columns
-from arbo.data.fingerprint import update
+from arbo.data.fingerprint import hash_of, update
 from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
@@ -108,9 +108,16 @@ class KnowledgeBase:
             raise KeyError(f"no entity has the id or alternative id {entity_id!r}")
         return rows[0]
 
-    def rows(self, entity_id: str) -> tuple[int, ...]:
+    def rows(self, entity_id: object) -> tuple[int, ...]:
         """Return the row of the entity with this id or, without one, all rows with this alternative id, ascending."""
-        return self.ids.rows(entity_id)
+        if not isinstance(entity_id, str):
+            return ()
+        table, hashes, places = self.ids
+        key = hash_of(entity_id)
+        first, last = (np.searchsorted(hashes, key, side) for side in ("left", "right"))
+        rows = dict.fromkeys(places[first:last].tolist())
+        own = [row for row in rows if table["id"][row].as_py() == entity_id]
+        return tuple(own[:1] or [row for row in rows if entity_id in table["alternative_ids"][row].as_py()])
 
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
         """Return the distinct rows that `rows` finds for these ids, of entities of the domain, in the order of the ids.
@@ -241,7 +248,7 @@ class KnowledgeBase:
         return self.entities[self.index(entity_id)]
 
     def __contains__(self, entity_id: object) -> bool:
-        return bool(self.ids.rows(entity_id))
+        return bool(self.rows(entity_id))
 
     def __iter__(self) -> Iterator[Entity]:
         return iter(self.entities)
