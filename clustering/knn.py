@@ -120,7 +120,7 @@ def nearest(
 
         def fill_chunk(begin: int) -> None:
             chunk = order[begin : begin + method.chunk]
-            vectors, part = queries.matrix[rows[chunk]], _part(lists, chunk)
+            part, vectors = Lists(*Neighbors(*lists[:2]).of(chunk), lists.limit[chunk]), queries.matrix[rows[chunk]]
             method.fill(unit(vectors) if metric == "cosine" else vectors, part)
             lists.ids[chunk], lists.dissimilarity[chunk] = part[:2]
 
@@ -186,17 +186,13 @@ def lists_of(
         fill(rows, lists)
     found = Neighbors.empty(len(row), k)
     for some in (slice(begin, begin + _ROWS) for begin in range(0, len(row), _ROWS)):
-        ids, dissimilarity, _ = _part(lists, place[some])
+        ids, dissimilarity = lists.ids[place[some]], lists.dissimilarity[place[some]]
         beyond = dissimilarity > limit[some, None]
         ids[beyond], dissimilarity[beyond] = -1, np.inf
         if self_ids is not None:
             ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids)[some])
         found.ids[some, : ids.shape[1]], found.dissimilarity[some, : ids.shape[1]] = ids, dissimilarity
     return found
-
-
-def _part(lists: Lists, queries: Ids) -> Lists:
-    return Lists(lists.ids[queries], lists.dissimilarity[queries], lists.limit[queries])
 
 
 def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:

@@ -11,7 +11,7 @@ from .decisions import DECIDED, Decisions, ends_of, keep_apart
 from .forest import Forest, hang_on_entities, lightest_entity_edges, surviving_edges
 from .graph import Graph, limits
 from .kernels import kernel
-from .linkage import MergeTree, merge_tree, undirected_forest
+from .linkage import MergeTree, undirected_forest
 from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .minimax import minimax_forest
 from .spanning import joining_edges
@@ -69,28 +69,28 @@ class Partition:
             nodes.append(int(self.parent[nodes[-1]]))
         return nodes[::-1]
 
-    def tree(self) -> MergeTree:
-        """Return the merge tree of the NIL mentions, in which mention ``i`` is leaf ``i``, under either linkage."""
-        return merge_tree(self._nil_graph) if self.nil_tree is None else self.nil_tree
+    def joins(self) -> Edges:
+        """Return the edges that join the mentions of NIL clusters, which are numbered from 0 here, without a circle.
 
-    @property
-    def _nil_graph(self) -> Graph:
-        return Graph(*self.nil_edges, n_entities=self.n_entities, n_nodes=len(self.labels))
+        They are the minimum spanning forest; under average linkage, they join smallest mentions of parts, and ascend.
+        """
+        if (tree := self.nil_tree) is None:
+            return joining_edges(Graph(*self.nil_edges, n_entities=self.n_entities, n_nodes=len(self.labels)))
+        labels = self.labels[self.n_entities :]
+        return Edges(tree.source, tree.target, tree.height).take(labels[tree.source] == labels[tree.target])
 
     def weakest_joins(self) -> Edges:
         """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
 
-        It is the heaviest edge of the cluster's minimum spanning tree: at a threshold below its weight, the cluster
-        falls apart. Edges are ordered by the label of the cluster. Under average linkage, source and target are the
-        smallest mentions of the two parts, and the weight is the average dissimilarity between the parts.
+        It is the heaviest of the cluster's `joins`: at a threshold below its weight, the cluster falls apart. Edges are
+        ordered by the label of the cluster. Under average linkage, the weight is the average dissimilarity between the
+        parts.
         """
-        tree, labels = self.nil_tree, self.labels[self.n_entities :]
-        joins = joining_edges(self._nil_graph) if tree is None else Edges(tree.source, tree.target, tree.height)
-        joins = joins.take(labels[joins.source] == labels[joins.target])
+        joins, labels = self.joins(), self.labels[self.n_entities :]
         heaviest = np.full(len(self.labels), -np.inf, joins.weight.dtype)
         np.maximum.at(heaviest, labels[joins.source], joins.weight)
         joins = joins.take(joins.weight == heaviest[labels[joins.source]])
-        if tree is None:
+        if self.nil_tree is None:
             joins = joins.take(np.lexsort((joins.target, joins.source)))
         label = labels[joins.source]
         joins = joins.take(len(label) - 1 - np.unique(label[::-1], return_index=True)[1])  # the last of each

@@ -55,10 +55,7 @@ class _Lightest(NamedTuple):
 
 
 def joining_edges(graph: Graph) -> Edges:
-    """Return the minimum spanning forest of the mention edges of a graph, ignoring directions and entities.
-
-    Mentions are numbered from 0; the source of an edge is the smaller one.
-    """
+    """Return the minimum spanning forest of the mentions of a graph, from 0; directions and entities are ignored."""
     none = no_entity_edges(graph)
     edges = surviving_edges(graph, none.weight, np.inf, directed=False)
     return edges.take(spanning_forest(none, edges).joining)

@@ -153,13 +153,12 @@ def _nil_trees(cuts: Cuts) -> tuple[Ints, Ints, Floats]:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-    tree, labels, n = cuts.base.tree(), cuts.base.labels[cuts.base.n_entities :], len(cuts.order)
-    inside = labels[tree.source] == labels[tree.target]
-    source, target = (cuts.order[ends[inside]].astype(np.int64) for ends in (tree.source, tree.target))
+    *ends, weight = cuts.base.joins()
+    n, (source, target) = len(cuts.order), (cuts.order[end].astype(np.int64) for end in ends)
     inner = coo_matrix((np.ones(len(source)), (source, target)), shape=(n, n))
     _, first = np.unique(connected_components(inner, directed=False)[1], return_index=True)
-    ends = np.append(source, np.full(len(first), n)), np.append(target, first)
-    outer = coo_matrix((np.ones(len(ends[0])), ends), shape=(n + 1, n + 1)).tocsr()
+    both = np.append(source, np.full(len(first), n)), np.append(target, first)
+    outer = coo_matrix((np.ones(len(both[0])), both), shape=(n + 1, n + 1)).tocsr()
     above = breadth_first_order(outer, n, directed=False)[1]
     child = np.where(above[target] == source, target, source)
-    return child, above[child], tree.height[inside]
+    return child, above[child], weight.astype(np.float64)
