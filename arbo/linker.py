@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import starmap
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from arbo.corrections.constraints import constraints_on
-from arbo.corrections.edits import edit_spans
+from arbo.corrections.edits import Edited, edit_spans
 from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.arrow import numbers
@@ -28,12 +27,11 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Bools, Ids, Method, partition
 from arbo.errors import UsageError
-from arbo.linking.confidence import AnyConfidence, DefaultConfidence
-from arbo.linking.config import LinkerConfig, Objective, estimated_gaps, objective_of, threshold_for
-from arbo.linking.description import describe
-from arbo.linking.memory import Memory, check_release, extended, kept_arrays, without
+from arbo.linking.config import DefaultConfidence, LinkerConfig, Objective, estimated_gaps, objective_of, threshold_for
+from arbo.linking.memory import Memory, check_release, extended, without
+from arbo.linking.tables import describe
 from arbo.progress import Announce, on_screen, timed
-from arbo.results.graphs import additions, graph_arrays
+from arbo.results.graphs import additions, graph_arrays, only_graph
 from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
@@ -137,7 +135,7 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        return self._linked(Corpus.of(documents), corrections_of(corrections))
+        return self._linked(Corpus.of(documents), corrections and corrections_of(corrections))
 
     def discover(
         self,
@@ -339,7 +337,7 @@ class Linker:
     def _linked(self, corpus: Corpus, corrections: Sequence[Correction], memory: Memory | None = None) -> Result:
         """Link documents, as far as possible from the memory of a run: the recipe of linking, discovery and growth."""
         config, seconds = self.config, dict[str, float]()
-        edited = edit_spans(corpus, corrections)
+        edited = edit_spans(corpus, corrections) if corrections else Edited(corpus, (), {})
         with timed("encode and search", seconds):
             if memory is None:
                 mentions = self._mentions(edited.documents, edited.documents.order)
@@ -370,18 +368,21 @@ class Linker:
                 decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
                 decisions = decided.decisions
             is_weighed = weighed is not nearest or weighed.limit is not None or decisions is not None
-            others = {**edited.arrays, **weighed.kept, **(graph_arrays(graph, decisions) if is_weighed else {})}
+            arrays = {**nearest.lists, **edited.arrays, **weighed.kept, **({} if scores is None else scores.arrays())}
+            if is_weighed:
+                arrays |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
         with timed("describe", seconds):
             confidence = self._confidence(weighed, gaps, clusters.entity < 0, memory)
             result = describe(self.kb, weighed, clusters, config, decided, confidence)
-        arrays = kept_arrays(mentions, nearest, self.encoder, self.kb, others, scores)
+        if (kept := mentions.arrays(self.encoder)) and self.kb is not None:
+            kept |= {f"kb.{name}": hashes for name, hashes in self.kb.keys._asdict().items()}
+        arrays = arrays | kept if kept else only_graph(arrays)
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
-        limits = dict(zip(gaps, map(threshold_for, gaps.values()), strict=True))
+        limits = {type_: threshold_for(gap) for type_, gap in gaps.items()}
         state: dict[str, Any] = {"gap": gaps.get(""), "gaps": gaps, "limits": limits}
         if config.confidence is None:
-            kept: Iterable[Any] = confidence.values()
-            state["confidence"] = dict(zip(confidence, map(DefaultConfidence._asdict, kept), strict=True))
+            state["confidence"] = {type_: one._asdict() for type_, one in confidence.items()}
         manifest = {**result.manifest, **state, "warnings": warnings, "seconds": seconds}
         return replace(result, manifest=manifest, arrays=partial(dict, arrays))
 
@@ -453,7 +454,7 @@ class Linker:
 
     def _confidence(
         self, weighed: Retrieval, gaps: Mapping[str, float], is_nil: Bools, memory: Memory | None
-    ) -> dict[str, AnyConfidence]:
+    ) -> dict[str, Any]:
         """Return the tuned confidence or, for n-grams, that of each gap, which a run keeps; nothing without either."""
         if self.config.confidence is not None:
             return {"": self.config.confidence}
@@ -461,11 +462,9 @@ class Linker:
             return {}
         if memory is not None and memory.has_same(self.kb):
             kept = memory.run.manifest["confidence"]
-            return dict(zip(kept, starmap(DefaultConfidence, map(dict.values, kept.values())), strict=True))
-        by_type: dict[str, AnyConfidence] = {}
-        for type_ in gaps or ("",):
-            by_type[type_] = DefaultConfidence.for_gap(gaps.get(type_), is_nil[weighed.has_type(type_)])
-        return by_type
+            return {type_: DefaultConfidence(**values) for type_, values in kept.items()}
+        made = DefaultConfidence.for_gap
+        return {type_: made(gaps.get(type_), is_nil[weighed.has_type(type_)]) for type_ in gaps or ("",)}
 
     def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""

@@ -13,8 +13,7 @@ import pytest
 
 import arbo
 from arbo.data import mention_inputs
-from arbo.linking.description import describe_giants
-from arbo.linking.tables import cluster_table
+from arbo.linking.tables import cluster_table, describe_giants
 from clustering import Graph, Partition, merge_tree, partition
 
 

@@ -9,7 +9,8 @@ from builders import linking, sample_files
 from conftest import Run, Sample
 
 import arbo
-from arbo.linking.confidence import Confidence, DefaultConfidence, Reliability, calibrate
+from arbo.linking.confidence import Confidence, Reliability, calibrate
+from arbo.linking.config import DefaultConfidence
 
 
 def drawn_links(n: int = 4000) -> tuple[np.ndarray, np.ndarray, np.ndarray, Confidence]:

@@ -17,8 +17,7 @@ import arbo
 from arbo.edges.model import EdgeModel
 from arbo.linking import tables
 from arbo.linking.confidence import Confidence
-from arbo.linking.description import describe
-from arbo.linking.tables import Links
+from arbo.linking.tables import Links, describe
 from arbo.results import run_folder
 from clustering import Graph, forest, partition
 from clustering.forest import no_entity_edges, surviving_edges

@@ -1,13 +1,9 @@
-"""Confidence: the probability that a link is correct, calibrated on gold annotations or, by default, by the gap.
+"""Confidence: the probability that a link is correct, calibrated on gold annotations.
 
 A similarity is not a probability. Platt scaling converts it to one by a logistic function of a link's similarity and
 its lead over the most similar other candidate (Platt 1999, Probabilistic outputs for support vector machines). On
 BC5CDR and NCBI disease, the length of the path and its weakest step do not improve this.
-
-Without annotations, the odds of a link by n-grams are the ratio of its lead and its dissimilarity, times a constant
-that falls with the gap of the knowledge base, see `arbo.linking.config`. Of the NIL decisions, as many are right as the
-gap says, or more if the threshold does not explain them. The constants were chosen on the development parts of seven
-corpora; see `benchmarks/default.py`.
+Without annotations, the gap decides: `arbo.linking.config.DefaultConfidence`.
 """
 
 from dataclasses import dataclass
@@ -23,13 +19,6 @@ from arbo.results.run import table_of
 from arbo.settings import Finite, Settings
 
 _FOLDS, _BINS, _FEWEST = 5, 10, 20
-_LEAST = 0.02
-"""Added to lead and dissimilarity, so that the ratio of small ones does not count too much."""
-_UNKNOWN_GAP, _UNKNOWN_NIL = 0.1, 0.33
-_LOG_ODDS, _PER_GAP = 0.8, -3.0
-_MORE_NILS, _MOST = 0.05, 0.95
-_WRONG_NILS = (0.05, 0.15), (0.03, 0.35)
-"""Two gaps, and the largest share of mentions that their thresholds leave NIL though the entity is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +36,6 @@ class Confidence(Settings):
     def of(self, evidence: Weights) -> Weights:
         """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
         return np.asarray(scipy.special.expit(self.intercept + evidence @ np.array([self.similarity, self.lead])))
-
-
-class DefaultConfidence(NamedTuple):
-    """The confidence of decisions by n-grams, without annotations."""
-
-    log_odds: float
-    """Logarithm of the odds of a link whose lead equals its dissimilarity."""
-    nil: float
-    """Probability that a NIL decision is correct."""
-
-    @classmethod
-    def for_gap(cls, gap: float | None, is_nil: Bools) -> Self:
-        """Return the confidence for a gap, whose entity threshold leaves some mentions of a run NIL.
-
-        If the gap is unknown (None), the confidence does not depend on the run.
-        """
-        if gap is None:
-            return cls(_LOG_ODDS + _PER_GAP * _UNKNOWN_GAP, _UNKNOWN_NIL)
-        nils, usual = float(is_nil.mean()), float(np.interp(gap, *_WRONG_NILS))
-        right = max(gap / (nils + _MORE_NILS), 1 - usual / max(nils, usual))
-        return cls(_LOG_ODDS + _PER_GAP * gap, min(right, _MOST))
-
-    def of(self, evidence: Weights) -> Weights:
-        """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
-        similarity, lead = evidence.astype(np.float64).T
-        ratio = (np.maximum(lead, 0) + _LEAST) / (np.maximum(1 - similarity, 0) + _LEAST)
-        odds = np.exp(self.log_odds) * ratio
-        return np.asarray(odds / (1 + odds))
-
-
-AnyConfidence = Confidence | DefaultConfidence
 
 
 class Reliability(NamedTuple):

@@ -1,4 +1,4 @@
-"""The settings of a linker, and the default threshold of entities, which follows the gap of a knowledge base.
+"""The settings of a linker, and what follows the gap of a knowledge base by default: entity threshold, confidence.
 
 The gap is the share of mentions whose entity the knowledge base lacks, estimated from the scores of a run, for all
 mentions and for each type. A mention whose entity is there is mostly far nearer to it than to the next entity; one
@@ -6,6 +6,9 @@ whose entity is missing hardly ever is. How often the first is so depends on how
 knows: the names whose words another name of their entity has, in another order or form, say it. The constants were
 chosen on the development parts of seven corpora, and of the same with 30 % of the entities removed; see
 `benchmarks/default.py`.
+
+The odds of a link by n-grams are the ratio of its lead and its dissimilarity, times a constant that falls with the gap.
+Of the NIL decisions, as many are right as the gap says, or more if the threshold does not explain them.
 """
 
 import sys
@@ -13,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from os import fspath
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import pyarrow.compute as pc
@@ -21,7 +24,7 @@ import pyarrow.compute as pc
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import codes_of, strings
 from arbo.data.columns import columns_named
-from arbo.engine import Method, Metric, Neighbors, NilLinkage
+from arbo.engine import Bools, Method, Metric, Neighbors, NilLinkage, Weights
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
@@ -55,6 +58,13 @@ _CLEAR_IF_THERE = (0.53, 0.33)
 """The share of clear mentions, and what it gains with the share of names that have a twin."""
 _GAPS, _OF_GAPS = (0.05, 0.15), (0.55, 0.12)
 _SAMPLE = 2_000
+_LEAST = 0.02
+"""Added to lead and dissimilarity, so that the ratio of small ones does not count too much."""
+_UNKNOWN_GAP, _UNKNOWN_NIL = 0.1, 0.33
+_LOG_ODDS, _PER_GAP = 0.8, -3.0
+_MORE_NILS, _MOST = 0.05, 0.95
+_WRONG_NILS = (0.05, 0.15), (0.03, 0.35)
+"""Two gaps, and the largest share of mentions that their thresholds leave NIL though the entity is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +269,34 @@ def _share_of_twins(kb: KnowledgeBase) -> float:
     has_twin = np.bincount(which)[which] > 1
     has_twin[begin] = False  # of the aliases alone
     return float((np.bincount(owner, has_twin) / (size - 1)).mean())
+
+
+class DefaultConfidence(NamedTuple):
+    """The confidence of decisions by n-grams, without annotations."""
+
+    log_odds: float
+    """Logarithm of the odds of a link whose lead equals its dissimilarity."""
+    nil: float
+    """Probability that a NIL decision is correct."""
+
+    @classmethod
+    def for_gap(cls, gap: float | None, is_nil: Bools) -> Self:
+        """Return the confidence for a gap, whose entity threshold leaves some mentions of a run NIL.
+
+        If the gap is unknown (None), the confidence does not depend on the run.
+        """
+        if gap is None:
+            return cls(_LOG_ODDS + _PER_GAP * _UNKNOWN_GAP, _UNKNOWN_NIL)
+        nils, usual = float(is_nil.mean()), float(np.interp(gap, *_WRONG_NILS))
+        right = max(gap / (nils + _MORE_NILS), 1 - usual / max(nils, usual))
+        return cls(_LOG_ODDS + _PER_GAP * gap, min(right, _MOST))
+
+    def of(self, evidence: Weights) -> Weights:
+        """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
+        similarity, lead = evidence.astype(np.float64).T
+        ratio = (np.maximum(lead, 0) + _LEAST) / (np.maximum(1 - similarity, 0) + _LEAST)
+        odds = np.exp(self.log_odds) * ratio
+        return np.asarray(odds / (1 + odds))
+
+
+AnyConfidence = Confidence | DefaultConfidence

@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.sparse import issparse
 
 from arbo.corrections.edits import uncorrected
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
@@ -31,56 +30,22 @@ from arbo.data.corpus import Inputs
 from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import Tables, check_ids, metadata_in, names_in, numbered, rows_with
 from arbo.encoders.encoder import Encoder, same_model
+from arbo.encoders.index import searchable
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Ids, Neighbors, Vectors
 from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.progress import Announce
-from arbo.results.graphs import only_graph
 from arbo.results.result import Result
 from arbo.results.run import Run, rows_in
 from arbo.retrieval.groups import EncodedKb, SearchAll
-from arbo.retrieval.reranking import Reranker, ScoreMemory, known_scores
-from arbo.retrieval.retrieval import EarlierSearch, Mentions, Retrieval
+from arbo.retrieval.reranking import Reranker, known_scores
+from arbo.retrieval.retrieval import FROZEN, EarlierSearch, Mentions
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-_FROZEN = "encoder."
-"""What the names of the arrays of an encoder's state begin with."""
 _MOST_UNSEEN = 0.25
 """A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""
-
-
-def kept_arrays(
-    mentions: Mentions,
-    nearest: Retrieval,
-    encoder: Encoder,
-    kb: KnowledgeBase | None,
-    others: Arrays,
-    reranker: ScoreMemory | None,
-) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that a run keeps; only those of its graph if vectors or encoder cannot be kept.
-
-    ``encoder`` is that before it was fitted; ``others`` are those of `Edited` and `graph_arrays`.
-    """
-    arrays = {
-        "mentions": nearest.mentions.ids,
-        "mention_dissimilarity": nearest.mentions.dissimilarity,
-        "entities": nearest.entities.ids,
-        "entity_dissimilarity": nearest.entities.dissimilarity,
-        **({} if kb is None else {f"kb.{name}": hashes for name, hashes in kb.keys._asdict().items()}),
-        **others,
-        **({} if reranker is None else reranker.arrays()),
-    }
-    fitted = mentions.encoder
-    if isinstance(fitted, NgramEncoder) and fitted.frequencies is not None:
-        return arrays | {f"{_FROZEN}{name}": array for name, array in fitted.frequencies.arrays().items()}
-    vectors = mentions.encode()
-    if fitted is not encoder or issparse(vectors.matrix):
-        return only_graph(arrays)
-    used, row = np.unique(vectors.row, return_inverse=True)  # without the vectors of removed mentions
-    matrix = vectors.matrix if len(used) == len(vectors.matrix) else vectors.matrix[used]
-    return {**arrays, "vectors": matrix, "vector_row": row.astype(np.int32)}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -96,7 +61,7 @@ class Memory:
     def of(cls, run: Run, *, anew: bool = False) -> Self:
         """Read the arrays of a run; raise UsageError if it cannot grow."""
         arrays = run.arrays()
-        if not any(name == "vectors" or name.startswith(_FROZEN) for name in arrays):
+        if not any(name == "vectors" or name.startswith(FROZEN) for name in arrays):
             wrong = "the run cannot grow: it was saved without texts, or its encoder is fitted to the names"
             raise UsageError(f"{wrong}; link or discover all documents again")
         return cls(run, arrays, anew)
@@ -142,7 +107,7 @@ class Memory:
         before = {name: value for name, value in made.items() if name not in ("reranker", "skip_margin")}
         scores, scores_now = made.get("reranker"), None if reranker is None else reranker.settings
         same = {
-            "other settings": LinkerConfig.from_dict(self.run.manifest["config"]).as_dict() == config.as_dict(),
+            "other settings": LinkerConfig.from_dict(self.run.manifest["config"]) == config,
             "another encoder or edge model": same_model({**before, **free}, {**settings, **free}),
             "another reranker": (scores is None) == (scores_now is None) and same_model(scores or {}, scores_now or {}),
             "another knowledge base": (was is None) == (kb is None),
@@ -161,7 +126,7 @@ class Memory:
 
     def fitted(self, encoder: Encoder) -> Encoder:
         """Return an encoder of n-grams with the state that the run keeps; another encoder has no such state."""
-        state = {name.removeprefix(_FROZEN): array for name, array in self.arrays.items() if name.startswith(_FROZEN)}
+        state = {name.removeprefix(FROZEN): array for name, array in self.arrays.items() if name.startswith(FROZEN)}
         if not (state and isinstance(encoder, NgramEncoder)):
             return encoder
         return replace(encoder, frequencies=Frequencies.from_arrays(state))
@@ -170,8 +135,10 @@ class Memory:
         """Return the entities as the encoder of the run encodes them."""
         if entities is None or self.fitted_to == entities.kb.fingerprint:
             return entities
-        fitted = self.fitted(entities.encoder)
-        return entities if fitted is entities.encoder else entities.with_fitted(fitted)
+        encoder, kb, announce = entities.encoder, entities.kb, entities.announce
+        if (fitted := self.fitted(encoder)) is encoder:
+            return entities
+        return EncodedKb(kb, encoder, announce, (fitted, searchable(kb, fitted, announce)))
 
     def mentions(
         self, documents: Corpus, encoder: Encoder, kb: KnowledgeBase | None, announce: Announce, search_all: SearchAll

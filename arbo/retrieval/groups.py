@@ -33,7 +33,7 @@ from arbo.data.columns import cells_of, columns_named
 from arbo.data.corpus import Inputs
 from arbo.data.tables import names_in
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.index import Entities, encoded, searchable
+from arbo.encoders.index import Entities, encoded
 from arbo.encoders.ngrams import NamedEntities
 from arbo.engine import Floats, Ids, Metric, Neighbors, Progress, Scanner, Searchable, Vectors
 from arbo.errors import UsageError, listed
@@ -177,10 +177,6 @@ class EncodedKb:
         whole = self.by_group(None).whole
         one = GroupedEntities(whole, {None: np.arange(whole.n, dtype=np.int32)})
         return EncodedKb(self.kb, self.encoder, self.announce, self._encoded, {None: one})
-
-    def with_fitted(self, fitted: Encoder) -> EncodedKb:
-        """Return the same entities encoded by an encoder that is fitted already."""
-        return EncodedKb(self.kb, self.encoder, self.announce, (fitted, searchable(self.kb, fitted, self.announce)))
 
     def _made(self) -> tuple[Encoder, Entities]:
         if self._encoded is None:

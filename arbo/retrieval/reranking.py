@@ -1,19 +1,12 @@
 """The second stage: a reranker scores and sorts the candidates of each mention, which are its nearest entities.
 
-Candidates are rows of a knowledge base, and are valid only for one knowledge base and one set of documents. They carry
-the fingerprints of both, and `Candidates.check` refuses any others.
-
 A softmax over the candidates of a mention turns the scores into probabilities. Rerankers are trained to separate the
 correct candidate from the others of a mention, so scores of different mentions are not comparable, but probabilities
 are. The dissimilarity of an entity edge is 1 minus the probability: 0 means certain, 1 means excluded. Entities that
 are not candidates have the probability 0. A threshold of 0.5 links an entity that is more likely than all others
 together. The threshold cannot distinguish a mention without a fitting candidate from one with several, and a single
-candidate always has the probability 1: if mentions can be NIL, tune the threshold.
-
-Mention edges stay those of the encoder: a reranker's gain nothing (`benchmarks/reports/cross_encoder.md`).
-
-A run remembers which pairs were scored, so that growth scores only new pairs. A transformer repeats scores only to
-rounding, since they depend a little on the other pairs of a batch: remembered ones alone equal those of an earlier run.
+candidate always has the probability 1: if mentions can be NIL, tune the threshold. Mention edges stay those of the
+encoder.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -193,9 +186,7 @@ def reranker_of(reranker: Any) -> Any:
         return reranker
     if callable(reranker) and not isinstance(reranker, type):
         return FunctionReranker(reranker)
-    expected = (
-        "a function of mentions and their candidates, or a model such as arbo.CrossEncoder.from_pretrained(folder)"
-    )
+    expected = "a function of mentions and candidates, or a model such as arbo.CrossEncoder.from_pretrained(folder)"
     raise UsageError(f"the reranker {reranker!r:.100} cannot score candidates; give {expected}")
 
 

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
+from scipy.sparse import issparse
 
 from arbo import engine
 from arbo.data import KnowledgeBase
 from arbo.data.corpus import Inputs
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Metric, Neighbors, Progress, Searchable, Vectors, Weights
 from arbo.progress import Announce
 from arbo.retrieval import groups
@@ -23,6 +25,8 @@ from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, nea
 from arbo.text.names import normalize_name, without_marks
 
 _NEVER = 9
+FROZEN = "encoder."
+"""What the names of the arrays of a fitted encoder begin with."""
 
 
 class PairScores(NamedTuple):
@@ -50,6 +54,17 @@ class Mentions(NamedTuple):
         """Take the mentions of a corpus in an order; the encoder encodes them in the order of ``inputs``."""
         encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
         return cls(encoder, inputs.taken(order), encode)
+
+    def arrays(self, unfitted: Encoder) -> dict[str, npt.NDArray[Any]]:
+        """Return the vectors or, of n-grams, the fitted state, for a later search; {} if neither can be kept."""
+        if isinstance(self.encoder, NgramEncoder) and self.encoder.frequencies is not None:
+            return {f"{FROZEN}{name}": array for name, array in self.encoder.frequencies.arrays().items()}
+        vectors = self.encode()
+        if self.encoder is not unfitted or issparse(vectors.matrix):
+            return {}
+        used, row = np.unique(vectors.row, return_inverse=True)  # without the vectors of removed mentions
+        matrix = vectors.matrix if len(used) == len(vectors.matrix) else vectors.matrix[used]
+        return {"vectors": matrix, "vector_row": row.astype(np.int32)}
 
 
 class SearchSettings(NamedTuple):
@@ -137,6 +152,17 @@ class Retrieval:
             is_near = entities.dissimilarity <= self.limit.astype(np.float32)[:, None]
             entities = entities._replace(ids=np.where(is_near, entities.ids, np.int32(-1)))
         return Graph.from_neighbors(self.mentions.first(k), entities, n_entities=self.n_entities + more)
+
+    @property
+    def lists(self) -> dict[str, npt.NDArray[Any]]:
+        """The lists of neighbours, as arrays by the names under which a run keeps them."""
+        (ids, dissimilarity), (others, far) = self.mentions, self.entities
+        return {
+            "mentions": ids,
+            "mention_dissimilarity": dissimilarity,
+            "entities": others,
+            "entity_dissimilarity": far,
+        }
 
     def has_type(self, type_: str) -> Bools:
         """Return (mentions,) whether each mention has a type; with "", all have it."""

@@ -1,7 +1,7 @@
 """Linking from what was retrieved already."""
 
 import arbo
-from arbo.linking.description import describe
+from arbo.linking.tables import describe
 from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
 from clustering import partition
