@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from builders import kb_of
 
 import arbo
-from arbo.serve.requests import Limits
+from arbo.serve.web import Limits
 
 if TYPE_CHECKING:
     from arbo.serve.service import Service

@@ -24,8 +24,8 @@ from arbo.errors import UsageError
 pytest.importorskip("fastapi")
 
 from arbo.serve.reconciliation import Reconciliation
-from arbo.serve.requests import Limits, Text
-from arbo.serve.service import Service
+from arbo.serve.service import Service, Text
+from arbo.serve.web import Limits
 
 TEXT = {"text": "Marsh fever is no hill fever.", "spans": [[0, 11], [18, 10]]}
 

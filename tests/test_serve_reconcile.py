@@ -8,7 +8,7 @@ from serve_builders import KB, client_of, linker, service_of
 
 import arbo
 from arbo.errors import DataError
-from arbo.serve.requests import Refused
+from arbo.serve.web import Refused
 
 pytest.importorskip("fastapi")
 

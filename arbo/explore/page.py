@@ -25,8 +25,8 @@ from arbo.linker import Linker
 from arbo.pipeline.saved_run import SavedRun, Tell, open_run, review_of, search_of
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.serve.requests import Answer, Limits, Refused
-from arbo.serve.web import Rules, Turn, application
+from arbo.serve.service import Answer
+from arbo.serve.web import Limits, Refused, Rules, Turn, application
 
 BLOCKS = ("overview", "tables", "cuts", "changes")
 """Parts of the content that a page asks for as a whole."""

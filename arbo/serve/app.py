@@ -9,8 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from arbo.errors import DataError
 from arbo.serve.reconciliation import Reconciliation
-from arbo.serve.requests import Answer, Explained, Health, Linked, Match
-from arbo.serve.service import Service
+from arbo.serve.service import Answer, Explained, Health, Linked, Match, Service
 from arbo.serve.web import LOCAL, Rules, Turn, application
 
 _NO_SCRIPTS = {"Content-Security-Policy": "default-src 'none'; sandbox", "Referrer-Policy": "no-referrer"}

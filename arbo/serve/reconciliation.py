@@ -17,22 +17,54 @@ from functools import cached_property
 from html import escape
 from importlib.metadata import version
 from math import inf
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import Field
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from arbo.data import Corpus, Entity
+from arbo.errors import DataError
 from arbo.files import json_ready
-from arbo.serve.requests import Answer, Extension, Limit, Query, checked
-from arbo.serve.service import Service
+from arbo.serve.service import Answer, Limit, Service
+from arbo.serve.web import parsed, sentence
 from arbo.text.names import normalize_name
 
+Model = TypeVar("Model")
 MARGIN = 10.0
 """A candidate is a match only if its score leads by this much."""
 _MOST, _DEEP = 100, 100
 """The largest number of candidates to return, and the number of nearest entities to choose from."""
 Kind = Literal["entity", "property", "type"]
 _FIELDS = ("aliases", "definition", "types", "alternative_ids", "xrefs")
+
+
+class Property(BaseModel, extra="forbid"):
+    """A property of a reconciliation query, with one value or several."""
+
+    pid: str
+    v: Any
+
+
+class Query(BaseModel, extra="forbid"):
+    """A reconciliation query."""
+
+    query: str = ""
+    type: str | list[str] = []
+    type_strict: Literal["any", "should", "all"] = "should"
+    limit: StrictInt | StrictFloat = 5
+    properties: list[Property] = []
+
+
+class PropertyId(BaseModel):
+    """A property to extend data by."""
+
+    id: str
+
+
+class Extension(BaseModel, extra="forbid"):
+    """A data extension query."""
+
+    ids: list[str]
+    properties: list[PropertyId]
 
 
 # Without slots: `cached_property` keeps its values in the instance's dictionary.
@@ -81,7 +113,7 @@ class Reconciliation:
 
     def queries(self, text: str) -> Answer:
         """Answer a batch of queries, an object in JSON."""
-        batch = checked(dict[str, Query], text, "'queries'")
+        batch = _checked(dict[str, Query], text, "'queries'")
         self.service.limits.check("texts", len(batch), "queries")
         most = max((len(one.properties) for one in batch.values()), default=0)
         self.service.limits.check("texts", most, "properties")
@@ -150,7 +182,7 @@ class Reconciliation:
 
     def extend(self, text: str) -> Answer:
         """Return the values of some properties of some entities; unknown entities and properties have none."""
-        query, kb = checked(Extension, text, "'extend'"), self.service.kb
+        query, kb = _checked(Extension, text, "'extend'"), self.service.kb
         names = [one.id for one in query.properties]
         self.service.limits.check("mentions", len(query.ids) * len(names), "values")
         rows = {id_: {name: self._cells(kb[id_], name) if id_ in kb else [] for name in names} for id_ in query.ids}
@@ -174,6 +206,14 @@ class Reconciliation:
         title, definition = escape(one["name"]), escape(one["definition"] or "")
         head = f'<!doctype html><html><head><meta charset="utf-8"><title>{title}</title></head>'
         return f"{head}<body><h3>{title}</h3>{rows}<p>{definition}</p></body></html>"
+
+
+def _checked(kind: type[Model], text: str, what: str) -> Model:
+    """Parse JSON as a model; raise DataError for another shape, and as `parsed` does."""
+    try:
+        return TypeAdapter(kind).validate_python(parsed(text))
+    except ValidationError as error:
+        raise DataError(f"{what}: {sentence(error.errors(include_input=False, include_url=False))}") from None
 
 
 def _several(value: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from time import monotonic
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field, StrictInt
 
 from arbo.data import Document, Marked
 from arbo.data.documents import marked_document, span_inside
@@ -19,9 +19,76 @@ from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.results.result import Result
 from arbo.results.run import Link
-from arbo.serve.requests import Answer, Limit, Limits, Refused, Text
+from arbo.serve.web import Limits, Refused
 from arbo.spans.finding import DictionaryFinder, Finder, find_mentions
 from arbo.text.checks import check_text
+
+Answer = dict[str, Any]
+Limit = Annotated[int, Field(ge=1, le=100, description="Number of results.")]
+_SPANS = "Start and length of each mention, in Unicode code points; without them, mentions are found."
+Span = Annotated[list[StrictInt], Field(min_length=2, max_length=2)]
+
+
+class Text(BaseModel, extra="forbid"):
+    """A text to link."""
+
+    text: str
+    spans: Annotated[list[Span] | None, Field(description=_SPANS)] = None
+    domain: str | None = None
+
+
+class Candidate(BaseModel):
+    """An entity with a name near that of the mention."""
+
+    id: str
+    name: str | None
+    score: float | None
+
+
+class Place(BaseModel):
+    """A mention, and the id of its entity; null for NIL."""
+
+    start: int
+    end: int
+    text: str
+    id: str | None
+
+
+class Linked(Place):
+    """A mention with its link."""
+
+    name: str | None
+    score: float | None
+    cluster: str
+    candidates: list[Candidate]
+
+
+class Explained(Place):
+    """A mention with the explanation of its link."""
+
+    explanation: str
+    path: list[Answer]
+    weakest: int | None
+    rivals: list[Answer]
+
+
+class Match(BaseModel):
+    """An entity that a search found."""
+
+    id: str
+    name: str
+    types: list[str]
+    score: float
+
+
+class Health(BaseModel):
+    """The state of the service."""
+
+    status: str
+    version: str
+    entities: int
+    knowledge_base: str
+    encoder: str | None
 
 
 class Service:

@@ -21,12 +21,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic_core import from_json
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from arbo.errors import DataError, UsageError
-from arbo.serve.requests import Error, Limits, Refused, parsed, sentence
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,39 @@ CONNECTIONS = 256
 """Number of connections at a time; see `Connection`."""
 WAIT = 10
 """Seconds after which a connection is closed if nothing happens."""
+
+
+class Refused(UsageError):  # noqa: N818
+    """A request that gets another status of HTTP than 400, by default that of a request beyond a limit."""
+
+    def __init__(self, message: str, status: int = 413) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of requests; a request beyond one gets a status of 4xx."""
+
+    body: int = 2_000_000
+    """Bytes of a body, and characters in the spans of its mentions, which may overlap."""
+    texts: int = 100
+    """Texts, or queries, of one request."""
+    mentions: int = 5_000
+    """Mentions of all texts of one request, given or found."""
+    seconds: int = 30
+    """Seconds for a body to arrive, for a request to wait for its turn, and for its texts to be linked."""
+
+    def check(self, name: str, number: int, what: str) -> None:
+        """Raise Refused if a number exceeds the limit ``name``."""
+        if number > (most := getattr(self, name)):
+            raise Refused(f"the request has {number:,} {what}, but at most {most:,} are allowed; send fewer at a time")
+
+
+class Error(BaseModel):
+    """A sentence that says what is wrong with a request."""
+
+    error: str
 
 
 @dataclass(frozen=True)
@@ -164,6 +198,25 @@ async def _unknown(request: Request, error: Any) -> Response:
 def refusal(status: int, message: str) -> Response:
     """Return an error with a sentence."""
     return JSONResponse({"error": message}, status)
+
+
+def parsed(text: bytes | str) -> Any:
+    """Parse JSON in UTF-8; raise DataError for anything else, such as NaN, half of a surrogate pair, or deep nesting.
+
+    >>> parsed(b'{"text": "flu"}')
+    {'text': 'flu'}
+    """
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise DataError(f"the body is not JSON: {error}") from None
+
+
+def sentence(errors: Sequence[Any]) -> str:
+    """Say where the most deeply nested error is, and what is wrong there."""
+    error = max(errors, key=lambda one: len(one["loc"]))
+    place = ".".join(str(name) for name in error["loc"])
+    return f"{place:.100}: {error['msg']}" if place else str(error["msg"])
 
 
 class Connection(H11Protocol):
