@@ -75,37 +75,30 @@ class Problem:
 
 def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
     """Return the problems, errors first, each with its count, a way to fix it and up to three examples."""
-    problems = []
-    for note, count in kb.notes.items():
-        if note in _NOTES:
-            kind, severity, solution = _NOTES[note]
-            problems.append(Problem(kind, severity, count, note, solution))
     cases: defaultdict[str, list[Example]] = defaultdict(list)
     names = spellings(kb)
     for kind, case in chain(_names_of_entities(kb, names), _shared_names(kb, names), _fields(kb)):
         cases[kind].append(case)
+    problems = []
     for kind, (wrong, solution) in _KINDS.items():
-        if ranked := sorted(cases[kind], key=lambda case: -len(case.entities)):
-            severity = "error" if kind in _ERRORS else "warning"
-            problems.append(Problem(kind, severity, len(ranked), wrong, solution, tuple(ranked[:_SHOWN])))
-    if not len(kb):
-        problems.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
+        if count := len(cases[kind]) or kb.notes.get(wrong, 0) or (kind == "empty" and not len(kb)):
+            examples = sorted(cases[kind], key=lambda case: -len(case.entities))[:_SHOWN]
+            severity: Severity = "error" if kind in _ERRORS or kind.startswith("malformed") else "warning"
+            problems.append(Problem(kind, severity, int(count), wrong, solution, tuple(examples)))
     return tuple(sorted(problems, key=lambda problem: problem.severity))
 
 
-# Notes of readers that are problems, with kind, severity and solution. Other notes, as on obsolete terms, are not.
-_NOTES: dict[str, tuple[str, Severity, str]] = {
-    "malformed entities skipped": ("malformed-entity", "error", "correct the places that the warnings named"),
-    "malformed lines skipped": ("malformed-line", "error", "correct the places that the warnings named"),
-    "malformed synonyms ignored": ("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
-    "malformed definitions ignored": ("malformed-definition", "error", 'write `def: "text" []`'),
-    "terms named by their id": ("no-name", "warning", "give the terms names, since texts do not mention ids"),
-    "empty aliases dropped": ("empty-alias", "warning", "leave them out"),
-    "duplicate entities dropped": ("duplicate-entity", "warning", "write each entity once"),
-}
-_ERRORS = ("unreachable", "padded-id")
-# Fault and solution of each kind of problem, in the order in which they are reported; those not above are warnings.
+_ERRORS = ("empty", "unreachable", "padded-id")
 _KINDS: dict[str, tuple[str, str]] = {
+    # notes of readers; others, as on obsolete terms, are no problem
+    "malformed-entity": ("malformed entities skipped", "correct the places that the warnings named"),
+    "malformed-line": ("malformed lines skipped", "correct the places that the warnings named"),
+    "malformed-synonym": ("malformed synonyms ignored", 'write `synonym: "text" EXACT []`'),
+    "malformed-definition": ("malformed definitions ignored", 'write `def: "text" []`'),
+    "no-name": ("terms named by their id", "give the terms names, since texts do not mention ids"),
+    "empty-alias": ("empty aliases dropped", "leave them out"),
+    "duplicate-entity": ("duplicate entities dropped", "write each entity once"),
+    "empty": ("no entities", "check the path and the format"),
     "unreachable": (
         "entities without a visible name: only combining marks or zero-width characters",
         "give them visible names",
@@ -150,6 +143,7 @@ _KINDS: dict[str, tuple[str, str]] = {
         "complete them, or drop them; --kb-xrefs cannot use them",
     ),
 }
+"""Fault and solution of each kind of problem, in the order in which they are reported."""
 
 
 def _names_of_entities(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Example]]:
