@@ -11,8 +11,8 @@ from conftest import Run
 from typer.testing import CliRunner
 
 from arbo.cli import app
-from arbo.cli.fields import ENCODER, LINKER, READING, Chosen, Shown, spread
-from arbo.cli.inputs import check_output
+from arbo.cli.inputs import READING, check_output
+from arbo.cli.options import ENCODER, LINKER, Chosen, Shown, spread
 from arbo.errors import UsageError
 from arbo.kb.saving import ENDINGS
 from eval.report import FORMATS
@@ -37,7 +37,7 @@ _DATA = {
     "odd.jsonl": '{"mentions": ["a"]}\n{"mentions": ["a"], "cluster": 3}\n',
     "spoilt/manifest.json": "{}",
     "thesis/chapter.txt": "precious",
-    "thesis/entities.jsonl": "precious",
+    "thesis/documents.jsonl": "precious",
 }
 """Files beside those of `sample_files`."""
 
@@ -127,7 +127,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("export spoilt --to jsonl --out notes.jsonl", 2, "notes.jsonl exists, and arbo did not write it"),
         ("evaluate spoilt --save notes.md", 2, "notes.md exists, and arbo did not write it"),
         ("score key.conll key.conll --save notes.md", 2, "notes.md exists, and arbo did not write it"),
-        ("demo --files thesis --out out", 2, "entities.jsonl exists and is not the sample; choose another folder"),
+        ("demo --files thesis --out out", 2, "documents.jsonl exists, and arbo did not write it"),
         (
             "find test.jsonl --kb kb.jsonl --finder magic",
             2,
@@ -256,7 +256,7 @@ def test_a_help_text_fits_two_screens(verb: str, monkeypatch: pytest.MonkeyPatch
     assert len(shown.stdout.splitlines()) <= 100
 
 
-SHOWN = Shown((LINKER, ENCODER, READING), {"Clustering": "k", "Knowledge base": "kb_types"})
+SHOWN = Shown((LINKER, ENCODER, READING), ("k", "kb_types"))
 seen: list[Chosen] = []
 
 

@@ -126,7 +126,7 @@ def test_what_has_no_partner_is_told(run: Run, write: Write) -> None:
     for note in (
         "key: 1 repeated mentions left out",
         "response: 1 comments ignored",
-        "response: lacks 2 of the 3 documents of the key, which count as empty responses: '(a) ', '(b)'",
+        "response: 2 documents missing, which count as empty responses: '(a) ', '(b)'",
         "response: 2 documents ignored, not in the key: '(a)', '(x)'",
     ):
         assert note in scored.told

@@ -25,7 +25,7 @@ from conftest import Run, Sample
 from engine_builders import vectors
 
 import arbo
-from arbo.cli.models import JobConfig
+from arbo.cli.inputs import JobConfig
 from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 from arbo.engine import silent

@@ -19,14 +19,12 @@ from arbo.errors import ArboError, DataError, UsageError
 
 _MARKUP: Literal["markdown"] = "markdown"
 _VERBS = (
-    ("link", "demo link discover"),
-    ("find", "find"),
+    ("link", "demo link discover find"),
     ("train", "tune"),
     ("score", "evaluate score"),
-    ("show", "show explain diff export"),
-    ("review", "review"),
+    ("show", "show explain diff export review explore"),
     ("link", "add"),
-    ("serve", "explore serve"),
+    ("show", "serve"),
     ("train", "train"),
     ("kb", "kb"),
 )
@@ -50,7 +48,7 @@ class _Commands(Mapping[str, Any]):
             text, names = _GROUPS[name]
             commands: Any = _Commands((module, names))
             return TyperGroup(name=name, help=text, commands=commands, no_args_is_help=True, rich_markup_mode=_MARKUP)
-        from arbo.cli.fields import spread
+        from arbo.cli.options import spread
 
         alone = typer.Typer(add_completion=False, rich_markup_mode=_MARKUP, pretty_exceptions_enable=False)
         alone.command(name)(spread(getattr(import_module(f"{__name__}.{module}"), name)))

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 
     from arbo.results.diff import Diff
 
-# Names and messages may come from untrusted files: control characters, and those that turn the direction of a text
-# around, are escaped, not sent to the terminal.
-_TURNS = (*range(0x2028, 0x202F), *range(0x2066, 0x206A))
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-_CONTROL |= {code: f"\\u{code:04x}" for code in _TURNS}
-_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *_TURNS)}
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Control characters, and those that turn the direction of a text around; names may come from untrusted files."""
 
 as_json = False
 """Whether the present verb prints JSON, the option that all verbs have."""
@@ -50,7 +46,7 @@ def print_parts(stream: IO[str], *parts: tuple[str, str]) -> None:
 
 def escaped(text: str) -> str:
     """Return a text without characters that steer a terminal: their codes stand for them."""
-    return text.translate(_CONTROL)
+    return _STEERING.sub(lambda one: one[0].encode("unicode_escape").decode(), text)
 
 
 def on_one_line(text: str) -> str:
@@ -89,7 +85,8 @@ def print_json(value: Mapping[str, Any]) -> None:
     """Print a JSON object on stdout, with infinities and NaN as null."""
     from arbo.files import json_ready
 
-    sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False).translate(_IN_JSON) + "\n")
+    text = json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False)
+    sys.stdout.write(_STEERING.sub(lambda one: f"\\u{ord(one[0]):04x}", text) + "\n")
 
 
 def answer(value: Mapping[str, Any], text: object) -> None:
@@ -102,8 +99,7 @@ def answer(value: Mapping[str, Any], text: object) -> None:
 
 def print_title(title: str) -> None:
     """Print a heading."""
-    show("")
-    show(title, style="bold")
+    show(f"\n{title}", style="bold")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, total: int = 0) -> None:
@@ -143,9 +139,7 @@ def print_summary(result: arbo.Result) -> None:
     """Print the numbers of mentions and of discovered entities on one line."""
     n, nil, discovered = result.mention_table.num_rows, result.n_nil, f"{len(result.discovered):,} discovered entities"
     if result.manifest["knowledge_base"] is None:
-        import pyarrow.compute as pc
-
-        alone = pc.sum(pc.equal(result.cluster_table["size"], 1)).as_py() or 0
+        alone = (result.cluster_table["size"].to_numpy() == 1).sum()
         show(f"{n:,} mentions in {discovered}, {alone:,} with one mention")
     else:
         show(f"{n:,} mentions: {n - nil:,} linked, {nil:,} NIL in {discovered}")
@@ -174,20 +168,13 @@ def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
         named = all(row["mention_id"].startswith(row["document_id"]) for row in rows)
         but = {"start", "end", "cluster_id", "entity_name", *["document_id"] * named}
         but |= {"score", "margin"} if "confidence" in view.column_names else set()
-        rows = [_shorter(row, but) for row in rows]
-    names = [name.replace("_", " ") for name in (rows[0] if rows else view.column_names)]
-    print_table(names, ([cell(value) for value in row.values()] for row in rows), total=total)
-
-
-def _shorter(row: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
-    """Return a row of mentions that fits a terminal: with one column for its link, and without those in ``but``."""
-    nil = row["entity_id"] is None
-    link = f"NIL, {row['cluster_id']}" if nil else f"{row['entity_id']} {row['entity_name']}"
-    return {
-        "link" if name == "entity_id" else name: link if name == "entity_id" else value
-        for name, value in row.items()
-        if name not in but
-    }
+        for row in rows:
+            known = f"{row['entity_id']} {row['entity_name']}"
+            row["entity_id"] = f"NIL, {row['cluster_id']}" if row["entity_id"] is None else known
+        names = {name: "link" if name == "entity_id" else name for name in view.column_names if name not in but}
+        rows = [{shown: row[name] for name, shown in names.items()} for row in rows]
+    columns = [name.replace("_", " ") for name in (rows[0] if rows else view.column_names)]
+    print_table(columns, ([cell(value) for value in row.values()] for row in rows), total=total)
 
 
 def print_changes(changes: Diff, limit: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -13,9 +12,8 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import DOCS, ENCODER, JOB, KB, READING, Chosen, Shown
-from arbo.cli.inputs import ReadingConfig, check_output, say_format
-from arbo.cli.models import ABBREVIATIONS, JobConfig, expands_abbreviations, load_encoder
+from arbo.cli.inputs import JOB, MODELS, READING, check_output, load_encoder
+from arbo.cli.options import ABBREVIATIONS, DOCS, ENCODER, KB, Chosen, Shown
 from arbo.errors import UsageError, listed
 from arbo.formats import KnowledgeBaseFormat, read_knowledge_base
 from arbo.formats.files import read_lines
@@ -43,7 +41,9 @@ def check(
     from arbo.encoders.index import check_index
     from arbo.kb.problems import figure_cells, figures_of, problems_of
 
-    announce = partial(say_format, kb.name, "--kb-format")
+    def announce(guess: str) -> None:
+        console.say(f"{kb.name}: read as {guess} (--kb-format overrides)")
+
     base = read_knowledge_base(kb, kb_format, on_error="skip", announce_format=announce)
     check_index(base)
     counts, problems = figures_of(base), problems_of(base)
@@ -76,7 +76,7 @@ _REMOVE_NAMES = "Remove this name from all entities, or the names in @FILE, one 
 def edit(
     kb: options.KbArgument,
     out: Output,
-    how: Annotated[Chosen, Shown((READING, ABBREVIATIONS), DOCS | KB)],
+    how: Annotated[Chosen, Shown((READING, ABBREVIATIONS), DOCS + KB)],
     docs: Annotated[list[Path] | None, Option("--add-names", metavar="DOCS", help=_ADD_NAMES)] = None,
     discovered: Annotated[Path | None, Option("--add-discovered", metavar="RUN", help=_ADD_DISCOVERED)] = None,
     names: Annotated[list[str] | None, Option("--remove-names", metavar="NAME|@FILE", help=_REMOVE_NAMES)] = None,
@@ -97,7 +97,7 @@ def edit(
     """
     from arbo.kb.saving import ENDINGS
 
-    reading, changes = how.of(READING, ReadingConfig()), dict[str, int]()
+    reading, changes = how.of(READING), dict[str, int]()
     if not (docs or discovered or names or not reading.generic_names):
         wrong = "nothing to edit: give --add-names, --add-discovered or --remove-names"
         raise UsageError(f"{wrong}, or `--set generic_names=false`")
@@ -105,7 +105,7 @@ def edit(
     base = replace(reading, generic_names=True).knowledge_base(kb)
     if docs:
         corpus, before = reading.documents(docs), set(zip(*base.names(), strict=True))
-        base = base.with_names_of(corpus, expand_abbreviations=expands_abbreviations(how))
+        base = base.with_names_of(corpus, expand_abbreviations=how.of(ABBREVIATIONS).expand_abbreviations)
         after = set(zip(*base.names(), strict=True))
         changes |= {"names_added": len(after - before), "names_moved": len(before - after)}
     if discovered:
@@ -172,15 +172,14 @@ def convert(
     if not all(names.values()):
         raise UsageError(f"--columns must be KEY=COLUMN,..., not {columns!r}")
     check_output(out, "entities", ENDINGS, kb)
-    base = how.of(READING, ReadingConfig()).knowledge_base(kb, names)
+    base = how.of(READING).knowledge_base(kb, names)
     _write(base, out, {"entities": len(base)})
 
 
 def index(
     kb: options.KbArgument,
     out: Annotated[Path, Option(help="Folder to write; an earlier index there is replaced.")],
-    how: Annotated[Chosen, Shown((ENCODER, READING, JOB), KB)],
-    encoder: options.Encoder = None,
+    how: Annotated[Chosen, Shown((MODELS.fields("encoder"), ENCODER, READING, JOB), KB)],
 ) -> None:
     """Encode a knowledge base once, and keep it in a folder that opens at once and takes little memory.
 
@@ -194,12 +193,12 @@ def index(
     from arbo.data.index_folder import FORMAT
 
     FORMAT.check_replaceable(out)
-    model, job = load_encoder(encoder, how), how.of(JOB, JobConfig())
+    model, job = load_encoder(how.of(MODELS).encoder, how), how.of(JOB)
     if job.is_spread and (job.shard_size or isinstance(model, arbo.NgramEncoder)):
         raise UsageError(
             "only a transformer shares the work of an index, in slices of one size; leave out job settings"
         )
-    base = how.of(READING, ReadingConfig()).knowledge_base(kb)
+    base = how.of(READING).knowledge_base(kb)
     with job.over(arbo.Linker(encoder=model), out) as linker:
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())

@@ -1,15 +1,16 @@
-"""The verbs that make runs: `demo`, `link`, `discover` and `add`."""
+"""The verbs that find and link: `demo`, `find`, `link`, `discover` and `add`."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,16 +18,15 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import DOCS, ENCODER, JOB, LINKER, READING, Chosen, Shown
-from arbo.cli.find import find_in
-from arbo.cli.inputs import AS_READ, ReadingConfig, check_output
-from arbo.cli.models import FINDING, JobConfig, LinkingModels, Models, load_finder, load_linker
-from arbo.data.objects import document_line, entity_line
+from arbo.cli.inputs import AS_READ, CORRECTIONS, FINDING, JOB, MODELS, READING, check_output, load_finder, load_linker
+from arbo.cli.options import ABBREVIATIONS, DOCS, ENCODER, KB, LINKER, Chosen, Shown
 from arbo.errors import UsageError
 from arbo.progress import bars
 
 if TYPE_CHECKING:
+    from arbo.cli.inputs import ReadingConfig
     from arbo.pipeline.saved_run import SavedRun
+    from arbo.spans.finding import Finder, Found
 
 _FILES = "Folder to write the sample to, as documents.jsonl and entities.jsonl."
 _EXPLAINED = ("D06-3", "D20-4", "D01-4")
@@ -43,17 +43,14 @@ def demo(
     and no model weights.
     """
     console.say("linking the embedded sample; the first run compiles the engine, which takes about 20 seconds")
-    Output(out=out).check()
     documents, kb = arbo.load_sample()
     if files is not None:
-        sample = {"documents": map(document_line, documents), "entities": map(entity_line, kb.entities)}
-        for name, lines in sample.items():
-            file, content = files / f"{name}.jsonl", "".join(f"{line}\n" for line in lines)
-            if file.exists() and file.read_bytes() != content.encode():
-                raise UsageError(f"{file} exists and is not the sample; choose another folder")
-        documents.to_jsonl(files / "documents.jsonl")
-        kb.to_jsonl(files / "entities.jsonl")
-        console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
+        texts, entities = files / "documents.jsonl", files / "entities.jsonl"
+        check_output(texts, "jsonl", ("",))
+        check_output(entities, "entities", ("",))
+        documents.to_jsonl(texts)
+        kb.to_jsonl(entities)
+        console.say(f"wrote {texts} and {entities}")
     result = arbo.Linker(kb, announce=bars).link(documents)
     result.save(out)
     evaluation = result.evaluate()
@@ -75,32 +72,84 @@ def demo(
     console.show(f"  arbo {page}  (a page to open in a browser)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """Where a run goes, and how it is made."""
-
-    out: options.Out
-    corrections: options.Corrections = None
-    preview: options.Preview = False
-
-    def check(self) -> None:
-        """Raise UsageError if the run cannot be written, or there are no corrections to preview."""
-        from arbo.results.run_folder import FORMAT
-
-        FORMAT.check_replaceable(self.out)
-        if self.preview and self.corrections is None:
-            raise UsageError("--preview shows what corrections change; give them to --corrections")
+_OUT = "File to write the documents with the found mentions to, as JSON lines for `arbo link`."
 
 
-_LINKING = Shown(
-    (LINKER, ENCODER, READING, FINDING, JOB),
-    {
-        "Documents": "docs_format types text_column",
-        "Knowledge base": "kb_format kb_types kb_xrefs",
-        "Clustering": "method k",
-        "Processes": "workers ray",
-    },
-)
+def find(
+    docs: options.Documents,
+    kb: options.Kb,
+    how: Annotated[Chosen, Shown((READING, FINDING, ABBREVIATIONS), DOCS + KB)],
+    finder: options.Finder = "dictionary",
+    out: Annotated[Path | None, Option(help=_OUT)] = None,
+    limit: options.Limit = None,
+) -> None:
+    """Find mentions of the entities of a knowledge base in documents without mentions.
+
+    Run `arbo find notes/ --kb kb.obo --out found.jsonl`, correct found.jsonl, and link it with `arbo link found.jsonl
+    --kb kb.obo --out run`. To find and link mentions in one step, use `arbo link --find-mentions dictionary`.
+
+    If DOCS have mentions already, these are only used to score the found mentions. `--types` limits the mentions to
+    score against, not the found mentions.
+    """
+    from arbo.spans.evaluation import found_scores
+
+    if out is not None:
+        check_output(out, "jsonl", (".jsonl", ".jsonl.gz"), kb, *docs)
+    model = load_finder(finder, how, "--finder", expand_abbreviations=how.of(ABBREVIATIONS).expand_abbreviations)
+    reading = how.of(READING)
+    base = reading.knowledge_base(kb)
+    documents = reading.documents(docs, mentions=False)
+    found = find_in(documents, base, model)
+    ids = [base.entities[proposal.entity].id for proposal in found.proposals]
+    scores = found_scores(documents, found.corpus, base, ids) if documents.n_mentions else None
+    if out is not None:
+        found.corpus.to_jsonl(out)
+    if console.as_json:
+        mentions = [
+            {"document": mention.document_id, "mention": mention.id, "spans": mention.spans, "text": mention.text}
+            | {"entity": id_, "score": proposal.score}
+            for mention, id_, proposal in zip(found.corpus.mentions, ids, found.proposals, strict=True)
+        ]
+        counts = {"documents": len(found.corpus), "mentions": len(mentions), "out": None if out is None else str(out)}
+        console.print_json(counts | {"found": mentions, "against_annotated": scores.as_dict() if scores else None})
+        return
+    console.show(f"{len(ids):,} mentions of {len({*ids}):,} entities found in {len(documents):,} documents")
+    if rows := [*islice(_rows(found, base), console.rows_shown(limit))]:
+        console.print_table(("document", "in context", "found as", "", "score"), rows, total=len(ids))
+    if scores:
+        console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
+        console.show(scores)
+    if out is not None:
+        console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run")
+
+
+def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:
+    """Find mentions in documents; print how many existing mentions are left out, and warn if no mention is found."""
+    from arbo.data.fingerprint import warnings_of
+    from arbo.spans.finding import LEFT_OUT, find as find_mentions
+
+    console.warn(*warnings_of(documents.tables, {"the finder": getattr(finder, "model", finder)}))
+    found = find_mentions(finder, documents, kb, announce=bars)
+    if isinstance(finder, arbo.DictionaryFinder) and (generic := finder.left_out(kb)):
+        console.say(f"generic names are not looked for: {', '.join(generic)} (--set find_generic=true overrides)")
+    if LEFT_OUT in found.corpus.notes:
+        console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
+    if not found.proposals:
+        console.warn("no mentions found; check the texts and their language, or lower the find_threshold of a model")
+    return found
+
+
+def _rows(found: Found, kb: arbo.KnowledgeBase) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each found mention, which stands in brackets among 30 characters of context on either side."""
+    texts = {document.id: document.text for document in found.corpus}
+    for mention, proposal in zip(found.corpus.mentions, found.proposals, strict=True):
+        text, begin, end = texts[mention.document_id], mention.start, mention.spans[-1][1]
+        context = f"{text[max(0, begin - 30) : begin]}[{text[begin:end]}]{text[end : end + 30]}"
+        entity = kb.entities[proposal.entity]
+        yield mention.document_id, console.on_one_line(context), entity.name, entity.id, f"{proposal.score:.3f}"
+
+
+_LINKED = (*DOCS, *KB, "kb_types", "kb_xrefs", "method", "k", "workers", "ray")
 
 
 def link(
@@ -109,10 +158,8 @@ def link(
     *,
     find_mentions: options.FindMentions = None,
     learn_from: options.LearnFrom = None,
-    how: Annotated[Chosen, _LINKING],
-    threshold: options.Threshold = None,
-    models: LinkingModels,
-    output: Output,
+    how: Annotated[Chosen, Shown((LINKER, MODELS, ENCODER, READING, FINDING, CORRECTIONS, JOB), _LINKED)],
+    out: options.Out,
 ) -> None:
     """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
 
@@ -126,9 +173,7 @@ def link(
 
     Then look at the links: `arbo show run`, or `arbo explore run`.
     """
-    output.check()
-    reading, job = how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
-    linker = load_linker(models, how, threshold)
+    reading, linker, preview = how.of(READING), load_linker(how), how.of(CORRECTIONS).preview
     expand, as_read = linker.config.expand_abbreviations, reading.as_read()
     found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
     name, finder = find_mentions or "dictionary", None if find_mentions is None else found_by(find_mentions)
@@ -139,50 +184,49 @@ def link(
         finder = found_by(name)
     if learn_from:
         teachers = replace(reading, ids=None, docs_format=None).documents(learn_from)
-        finds, tunes = isinstance(finder, arbo.DictionaryFinder), threshold is None and models.config is None
-        linker, tagger = _learnt(linker, teachers, output, finds=finds, tunes=tunes)
+        finds, tunes = (
+            isinstance(finder, arbo.DictionaryFinder),
+            not {"threshold", "config"} & how.changes(MODELS).keys(),
+        )
+        linker, tagger = _learnt(linker, teachers, out, preview, finds=finds, tunes=tunes)
         if tagger:
-            name, finder = f"{output.out}.finder", tagger
+            name, finder = f"{out}.finder", tagger
     if finder is not None:
         name = name if isinstance(finder, arbo.DictionaryFinder) else os.path.abspath(name)
         as_read |= {"finder": name, FINDING.name: {**how.changes(FINDING)}}
         assert linker.kb is not None
         documents = find_in(documents, linker.kb, finder).corpus
-    _run(linker, documents, output, job, as_read)
+    _run(linker, documents, out, how, as_read)
 
 
 def _learnt(
-    linker: arbo.Linker, documents: arbo.Corpus, output: Output, **how: bool
+    linker: arbo.Linker, documents: arbo.Corpus, out: Path, preview: bool, **how: bool
 ) -> tuple[arbo.Linker, arbo.Tagger | None]:
     """Learn from documents, say what, and keep it beside the run, where `arbo add` finds it."""
-    names, finder = (Path(f"{output.out}.{ending}") for ending in ("kb.jsonl", "finder"))
-    if not output.preview:
+    names, finder = (Path(f"{out}.{ending}") for ending in ("kb.jsonl", "finder"))
+    if not preview:
         check_output(names, "entities", (".jsonl",))
         check_output(finder, "tagger", ("",))
     learnt = arbo.learn(linker, documents, **how)
     for line in learnt.lines:
         console.say(f"learnt {line}")
-    if output.preview or learnt.linker.kb is None:
+    if preview or learnt.linker.kb is None:
         return learnt.linker, learnt.tagger
     learnt.linker.kb.to_jsonl(names)
     if learnt.tagger:
         learnt.tagger.save(finder)
-    return learnt.linker.configured(kb=ReadingConfig().knowledge_base(names)), learnt.tagger
+    return learnt.linker.configured(kb=READING.defaults.knowledge_base(names)), learnt.tagger
 
 
-_DISCOVERY = Shown(
-    (LINKER, ENCODER, READING, JOB),
-    {"Documents": "docs_format types text_column evidence", "Clustering": "k treat_as", "Processes": "workers ray"},
-)
+_DISCOVERED = (*DOCS, "evidence", "k", "treat_as", "workers", "ray")
+_ALONE = MODELS.fields("encoder edges config threshold")
 
 
 def discover(
     docs: options.Documents,
     *,
-    how: Annotated[Chosen, _DISCOVERY],
-    threshold: options.Threshold = None,
-    models: Models,
-    output: Output,
+    how: Annotated[Chosen, Shown((LINKER, _ALONE, ENCODER, READING, CORRECTIONS, JOB), _DISCOVERED)],
+    out: options.Out,
 ) -> None:
     """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity.
 
@@ -190,33 +234,32 @@ def discover(
     --text-column name --evidence country,vat:exact --out run`. Nodes of a knowledge graph: `arbo discover
     ragtest/output --out run`, then `arbo export run --to graphrag`.
     """
-    output.check()
-    reading, job = how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
-    linker = load_linker(models, how, threshold)
-    _run(linker, reading.documents(docs), output, job, reading.as_read())
+    reading, linker = how.of(READING), load_linker(how, discovers=True)
+    _run(linker, reading.documents(docs), out, how, reading.as_read())
 
 
-def _run(
-    linker: arbo.Linker, documents: arbo.Corpus, output: Output, job: JobConfig, as_read: Mapping[str, Any]
-) -> None:
+def _run(linker: arbo.Linker, documents: arbo.Corpus, out: Path, how: Chosen, as_read: Mapping[str, Any]) -> None:
     """Link documents or, without a knowledge base, discover entities, and save the result.
 
-    With ``output.preview``, only show what ``output.corrections`` change, and save nothing. The manifest keeps how the
-    documents were read (``as_read``), for `arbo add`.
+    For a preview, only show what corrections change, and save nothing. The manifest keeps how the documents were read
+    (``as_read``), for `arbo add`.
     """
-    with nullcontext(linker) if output.preview else job.over(linker, output.out) as linker:
+    decided, job = how.of(CORRECTIONS), how.of(JOB)
+    if decided.preview and decided.corrections is None:
+        raise UsageError("--preview shows what corrections change; give them to --corrections")
+    with nullcontext(linker) if decided.preview else job.over(linker, out) as linker:
         decide = linker.discover if linker.kb is None else linker.link
-        result = decide(documents, output.corrections or ())
+        result = decide(documents, decided.corrections or ())
         result.manifest["reading"] = as_read
-        if output.preview:
+        if decided.preview:
             say_corrections(result)
             changes = arbo.diff(decide(documents), result)
             console.answer({"corrections": result.manifest.get("corrections"), **changes.as_dict()}, changes)
             if not console.as_json:
                 console.print_changes(changes, 20)
             return
-        result.save(output.out, texts=job.texts)
-    _print(result, documents, linker.kb, output.out)
+        result.save(out, texts=job.texts)
+    _print(result, documents, linker.kb, out)
 
 
 def say_corrections(result: arbo.Result) -> None:
@@ -275,6 +318,7 @@ _KB = (
 )
 _YES = "Take a --kb in which more than half of the entities are gone or have changed."
 _DOCS = "Files, folders, patterns in quotes, or `-`."
+_GIVEN = CORRECTIONS.fields("corrections")
 _ANEW = "Search all documents of the run again; nothing should change."
 _REMOVE = "Remove the document or mention with this id; may be repeated."
 
@@ -282,14 +326,12 @@ _REMOVE = "Remove the document or mention with this id; may be repeated."
 def add(
     run: options.Run,
     out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")],
-    how: Annotated[Chosen, Shown((READING, JOB), {**DOCS, "Processes": "workers ray"})],
+    how: Annotated[Chosen, Shown((READING, MODELS.fields("edges"), _GIVEN, JOB), (*DOCS, "workers", "ray"))],
     docs: Annotated[list[Path] | None, Argument(metavar="[DOCS]", help=_DOCS)] = None,
     remove: Annotated[list[str] | None, Option(metavar="ID", help=_REMOVE)] = None,
     anew: Annotated[bool, Option("--anew", help=_ANEW)] = False,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
     yes: Annotated[bool, Option("--yes", help=_YES)] = False,
-    corrections: options.Corrections = None,
-    edges: options.Edges = None,
 ) -> None:
     """Add documents, corrections or a new knowledge base to a run, or remove documents from it; say what changed.
 
@@ -299,6 +341,7 @@ def add(
     of RUN: a later line of an author replaces earlier ones that it contradicts. With `--kb`, a new release of the
     knowledge base takes the place of that of the run. `--anew` of the new run should change nothing.
     """
+    corrections, edges = how.of(CORRECTIONS).corrections, how.of(MODELS).edges
     grows = bool(docs) or corrections is not None
     if grows + bool(remove) + anew > 1:
         raise UsageError("--remove, --anew, and documents or --corrections exclude each other; run `arbo add` for each")
@@ -307,7 +350,7 @@ def add(
         raise UsageError(f"{wrong}, or give --remove or --anew")
     saved = arbo.open_run(run)
     saved.check_out(out)
-    before, reading, job = saved.result, how.of(READING, ReadingConfig()), how.of(JOB, JobConfig())
+    before, reading, job = saved.result, how.of(READING), how.of(JOB)
     base = saved.knowledge_base(kb, tell=console.say, **reading.of_kb)
     linker = saved.linker(base, edges=edges, cache=None if job.cache is None else Path(job.cache), announce=bars)
     with job.over(linker, out, run) as linker:

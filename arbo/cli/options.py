@@ -1,14 +1,29 @@
-"""The options that several verbs share."""
+"""Options: those that several verbs share, and those of fields of settings, of which `--set` reaches the others."""
 
-from functools import partial
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar, get_args
 
 import typer
+from typer import Option
 
-from arbo.formats import expanded
+from arbo.cli import console
+from arbo.errors import UsageError
+from arbo.formats import DocumentFormat, KnowledgeBaseFormat, expanded
+from arbo.settings import FieldText, Settings, field_texts, names_like, read_json
 
-option = partial(typer.Option, case_sensitive=False)
+if TYPE_CHECKING:
+    from arbo.encoders.encoder_config import EncoderConfig
+    from arbo.linking.config import LinkerConfig
+
+option = partial(Option, case_sensitive=False)
 """Makes an option; the case of choices is ignored."""
 
 
@@ -16,10 +31,16 @@ def _expanded(paths: list[Path]) -> list[Path]:
     return [*map(Path, expanded(paths))]
 
 
+def _replaceable(run: Path) -> Path:
+    from arbo.results.run_folder import FORMAT
+
+    FORMAT.check_replaceable(run)
+    return run
+
+
 _read = partial(option, rich_help_panel="Documents")
 _base = partial(option, rich_help_panel="Knowledge base")
 model = partial(option, rich_help_panel="Models")
-_correct = partial(option, rich_help_panel="Corrections")
 clustering = partial(option, rich_help_panel="Clustering")
 
 _DOCS = "Files, folders, patterns in quotes, or `-` for standard input."
@@ -48,35 +69,13 @@ Kb = Annotated[Path, _kb]
 OptionalKb = Annotated[Path | None, _kb]
 KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]
 
-_ENCODER = (
-    "`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
-    "or a name on the Hugging Face Hub. [default: ngram]"
-)
-Encoder = Annotated[str | None, model(metavar="MODEL", help=_ENCODER)]
-_RERANKER = "Model of `arbo train reranker`; thresholds then limit 1 minus the probability of an entity."
-Reranker = Annotated[str | None, model(metavar="MODEL", help=_RERANKER)]
-_EDGES = (
-    "Edge model of `arbo train edges`, or `english`, which arbo contains. For edges that it scores, "
-    "thresholds limit 1 minus the probability of equal meaning."
-)
-Edges = Annotated[Path | None, model(metavar="MODEL", help=_EDGES)]
-_CONFIG = "File of `arbo tune`, with defaults for the other options."
-Config = Annotated[Path | None, model(metavar="FILE", help=_CONFIG)]
-_THRESHOLD = (
-    "Largest dissimilarity of edges from entities (E) and between mentions (M), or one number for both; "
-    "`none` for no limit. [default: chosen from the model and the knowledge base]"
-)
-Threshold = Annotated[str | None, clustering(metavar="E[,M]", help=_THRESHOLD)]
 
-_CORRECTIONS = "File of corrections to obey: JSON lines, as `arbo review` writes them, or a table."
-Corrections = Annotated[Path | None, _correct(metavar="FILE", help=_CORRECTIONS)]
-_PREVIEW = "Show what --corrections changes, and write nothing."
-Preview = Annotated[bool, _correct("--preview", help=_PREVIEW)]
 _ANSWERS = "File to append the corrections to. [default: RUN.corrections.jsonl beside the run]"
 Answers = Annotated[Path | None, option("--corrections", metavar="FILE", help=_ANSWERS)]
 Author = Annotated[str | None, option(help="Your name, to write into each correction.")]
 
-Out = Annotated[Path, option(metavar="RUN", help="Run folder to write; replaces an earlier run.")]
+_OUT = "Run folder to write; replaces an earlier run."
+Out = Annotated[Path, option(metavar="RUN", help=_OUT, callback=_replaceable)]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
 Limit = Annotated[int | None, option("--limit", metavar="N", min=0, help=_LIMIT)]
 
@@ -91,3 +90,191 @@ _MODEL_OUT = (
     "at the end, the log is in MODEL.log.jsonl."
 )
 ModelOut = Annotated[Path, option(metavar="MODEL", help=_MODEL_OUT)]
+
+S = TypeVar("S", bound=Settings)
+_PANEL = "Settings"
+_PANELS = {
+    **dict.fromkeys(("docs_format", "types", "text_column", "evidence"), "Documents"),
+    **dict.fromkeys(("kb_format", "kb_types", "kb_xrefs"), "Knowledge base"),
+    **dict.fromkeys(("method", "k", "treat_as", "threshold"), "Clustering"),
+    **dict.fromkeys(("encoder", "edges", "config", "reranker"), "Models"),
+    **dict.fromkeys(("corrections", "preview"), "Corrections"),
+    **dict.fromkeys(("workers", "ray"), "Processes"),
+}
+"""The panels of the help in which the options of fields stand."""
+_SET = (
+    "Set a field of the settings, such as `k=8`; see `--settings`. `@FILE` reads a JSON object of fields; may be "
+    "repeated."
+)
+_FLAGS = {"treat_as": "as", "docs_format": "format"}
+_KNOWN: Mapping[str, Any] = {"docs_format": DocumentFormat, "kb_format": KnowledgeBaseFormat}
+_METAVARS = {"treat_as": "list|text", "evidence": "COLUMNS", "kb_xrefs": "PREFIX", "ray": "ADDRESS", "config": "FILE"}
+_METAVARS |= {"threshold": "E[,M]", "corrections": "FILE", **dict.fromkeys(("encoder", "reranker", "edges"), "MODEL")}
+"""What stands for a value in the help, where this is not the last word of the field's name, or N for a number."""
+
+
+class Group(NamedTuple, Generic[S]):
+    """A class of settings that a verb uses, by its name in `--set NAME.FIELD=VALUE`; imported when it is needed."""
+
+    name: str
+    module: str
+    settings: str
+    shown: bool = False
+    """Whether each field is an option of its own wherever the group is used."""
+    only: str = ""
+    """The only fields that are settings of the verb; empty for all."""
+
+    @property
+    def texts(self) -> Mapping[str, FieldText]:
+        """What the source says about the fields."""
+        texts = field_texts(self.module, self.settings)
+        return {name: texts[name] for name in self.only.split() or texts}
+
+    def fields(self, names: str) -> Group[S]:
+        """Return the group with only some fields."""
+        return self._replace(only=names)
+
+    @property
+    def defaults(self) -> S:
+        """The settings with the default of each field."""
+        settings: S = getattr(import_module(self.module), self.settings)()
+        return settings
+
+
+LINKER: Group[LinkerConfig] = Group("linker", "arbo.linking.config", "LinkerConfig")
+ABBREVIATIONS = LINKER.fields("expand_abbreviations")
+ENCODER: Group[EncoderConfig] = Group("encoder", "arbo.encoders.encoder_config", "EncoderConfig")
+DOCS, KB = ("docs_format", "types", "text_column"), ("kb_format",)
+"""The options that say how documents and a knowledge base are read."""
+
+
+class Shown(NamedTuple):
+    """The groups of settings of a verb, and the fields that are options of their own."""
+
+    groups: tuple[Group[Any], ...]
+    some: tuple[str, ...] = ()
+    """The fields that are options in this verb, beside those of groups of which all are."""
+
+    @property
+    def options(self) -> list[str]:
+        """The names of the fields that are options of their own."""
+        return [*self.some, *(name for group in self.groups if group.shown for name in group.texts)]
+
+    def place(self, name: str) -> tuple[Group[Any], str] | None:
+        """Return the group that a name such as `k` or `encoder.context` means, with the field; None if unknown.
+
+        A name without a group means the first group that has it.
+        """
+        prefix, _, key = name.rpartition(".")
+        return next(((group, key) for group in self.groups if prefix in ("", group.name) and key in group.texts), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The fields of settings that a command line sets, by the name of their group."""
+
+    values: Mapping[str, Mapping[str, Any]]
+
+    def changes(self, group: Group[Any]) -> Mapping[str, Any]:
+        """Return the fields of a group that are set, as texts or JSON."""
+        return self.values.get(group.name, {})
+
+    def of(self, group: Group[S], base: S | None = None) -> S:
+        """Return the settings ``base``, or the defaults, with the fields that are set."""
+        return (group.defaults if base is None else base).changed_by_words(self.changes(group))
+
+    @classmethod
+    def parsed(cls, shown: Shown, pairs: Sequence[str], options: Mapping[str, Any]) -> Chosen:
+        """Read the values of `--set`, and then those of options; raise UsageError for an unknown field."""
+        values: dict[str, dict[str, Any]] = {}
+        items = [item for pair in pairs for item in _items(pair)]
+        for name, value in [*items, *options.items()]:
+            if (place := shown.place(name)) is None:
+                known = [*dict.fromkeys(key for group in shown.groups for key in group.texts)]
+                hint = names_like(name.rpartition(".")[2], known)
+                raise UsageError(f"unknown setting {name!r}; {hint} (`--settings` explains all)")
+            group, key = place
+            group_values = values.setdefault(group.name, {})
+            adds = isinstance(value, str) and group.texts[key].kind.startswith("list[")
+            group_values[key] = [*group_values.get(key, ()), value] if adds else value
+        return cls(values)
+
+
+def _items(pair: str) -> list[tuple[str, Any]]:
+    """Return the names and values of `NAME=VALUE` or `@FILE`."""
+    name, sign, value = pair.partition("=")
+    if pair.startswith("@"):
+        content = read_json(pair[1:], "the settings")
+        if not isinstance(content, dict):
+            raise UsageError(f"--set {pair}: the file must have a JSON object of fields")
+        return list(content.items())
+    if not sign:
+        raise UsageError(f"--set {pair}: write NAME=VALUE, such as k=8, or @FILE")
+    return [(name.strip(), value.strip())]
+
+
+def _explain(shown: Shown) -> None:
+    """Print the fields of the settings with their types, defaults and docstrings."""
+    for group in shown.groups:
+        console.print_title(f"{group.name} (arbo.{group.settings})")
+        for text in group.texts.values():
+            prefix = "" if shown.place(text.name) == (group, text.name) else f"{group.name}."
+            console.show(f"{prefix}{text.name}={text.default}   {text.kind}", style="bold cyan")
+            console.show(f"    {text.text.replace('``', '`')}")
+    sys.stdout.flush()
+    raise typer.Exit
+
+
+def spread(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return a verb with the option `--json`, and the options of its settings; those without a default come first.
+
+    ``how: Annotated[Chosen, Shown(...)]`` stands for `--set`, `--settings` and the options of the fields that are
+    shown.
+    """
+    parameters = signature(verb, eval_str=True).parameters
+    shown: Shown | None = get_args(parameters["how"].annotation)[1] if "how" in parameters else None
+
+    @wraps(verb)
+    def flat(**values: Any) -> None:
+        console.as_json = values.pop("json")
+        if shown is not None:
+            pairs, _ = values.pop("set_") or (), values.pop("settings_")
+            options = {name: value for name in shown.options if (value := values.pop(name)) is not None}
+            values["how"] = Chosen.parsed(shown, pairs, options)
+        verb(**values)
+
+    options: list[Parameter] = []
+    for name, one in parameters.items():
+        options += _settings(shown) if shown and name == "how" else [one.replace(kind=Parameter.KEYWORD_ONLY)]
+    options.append(_parameter("json", bool, False, Option("--json", help="Print only JSON on stdout.")))
+    # The required first, `--set` and `--settings` last.
+    options.sort(key=lambda one: (one.default is not Parameter.empty, one.name in ("set_", "settings_")))
+    vars(flat)["__signature__"] = Signature(options)
+    return flat
+
+
+def _settings(shown: Shown) -> Iterator[Parameter]:
+    """Yield the options of fields, whose help is the first sentence of their docstring, `--set` and `--settings`."""
+    for name in shown.options:
+        text = next(group.texts[name] for group in shown.groups if name in group.texts)
+        value = text.default.strip("\"'")
+        default = "" if value in ("None", "False") else f" [default: {value}]"
+        if name in _KNOWN:
+            default = f" Known: {', '.join(sorted(get_args(_KNOWN[name])))}."
+        usual = "N" if text.kind in ("Count", "Number") else name.rpartition("_")[2].removesuffix("s").upper()
+        flag, metavar = _FLAGS.get(name, name.replace("_", "-")), _METAVARS.get(name, usual)
+        option = Option(
+            f"--{flag}", metavar=metavar, help=f"{text.summary}{default}", rich_help_panel=_PANELS.get(name)
+        )
+        kind: Any = list[str] if text.kind.startswith("list[") else bool if text.kind == "bool" else str
+        yield _parameter(name, kind | None, None, option)
+    set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
+    yield _parameter("set_", list[str] | None, None, set_)
+    how: Any = {"is_eager": True, "callback": lambda is_given: _explain(shown) if is_given else None}
+    settings = Option("--settings", help="Explain all fields of `--set`, and exit.", rich_help_panel=_PANEL, **how)
+    yield _parameter("settings_", bool, False, settings)
+
+
+def _parameter(name: str, kind: Any, default: Any, info: Any) -> Parameter:
+    annotated: Any = Annotated
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotated[kind, info])

@@ -11,8 +11,8 @@ from typer import Argument, Option
 
 import arbo
 from arbo.cli import console
-from arbo.cli.fields import DOCS, READING, Chosen, Group, Shown
-from arbo.cli.inputs import ReadingConfig, check_output
+from arbo.cli.inputs import READING, check_output
+from arbo.cli.options import DOCS, Chosen, Group, Shown
 from arbo.errors import UsageError, listed
 from arbo.files import write_lines
 from arbo.settings import Number, Settings
@@ -41,7 +41,7 @@ class ScoringConfig(Settings):
     document: for one system, the F1 of all metrics; for several, the CoNLL F1; with ``--json``, all scores."""
 
 
-SCORING = Group("scoring", __name__, "ScoringConfig")
+SCORING: Group[ScoringConfig] = Group("scoring", __name__, "ScoringConfig")
 
 
 def _name_systems(paths: Sequence[Path]) -> dict[str, Path]:
@@ -85,11 +85,13 @@ def evaluate(
     differ significantly from those of the first run.
     """
     from arbo.engine import Report, Resampling, report
+    from arbo.pipeline.saved_run import SavedRun
     from arbo.results.evaluation import evaluate_together
+    from arbo.spans.evaluation import run_scores
 
     if gold and train:
         raise UsageError("--train and --gold exclude each other; leave one out")
-    reading, scoring = how.of(READING, ReadingConfig()), how.of(SCORING, ScoringConfig())
+    reading, scoring = how.of(READING), how.of(SCORING)
     unused = {"--format": reading.docs_format, "--types": reading.types, "--kb": kb}
     if not (gold or train) and (option := next((name for name, value in unused.items() if value), None)):
         raise UsageError(f"{option} needs --train or --gold; give one of them, or leave {option} out")
@@ -103,26 +105,16 @@ def evaluate(
     documents = next((reading.documents([path]) for path in (train, gold) if path), None)
     evaluations: Mapping[str, Evaluation | FoundScores]
     if gold and documents:
-        evaluations = _found_scores(results, names, documents, kb)
+        name, first = next(iter(results.items()))
+        if (base := SavedRun(names[name], first).knowledge_base(kb, tell=console.say)) is None:
+            raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
+        evaluations = {name: run_scores(result, documents, base) for name, result in results.items()}
     else:
         parts = {"per_document": scoring.per_document, "singletons": not scoring.remove_singletons}
         evaluations = evaluate_together(results, train=documents, **parts)
     table = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     text = next((one for one in evaluations.values() if not one.lines), table)
     _answer(table, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
-
-
-def _found_scores(
-    results: Mapping[str, arbo.Result], folders: Mapping[str, Path], gold: arbo.Corpus, kb: Path | None
-) -> dict[str, FoundScores]:
-    from arbo.pipeline.saved_run import SavedRun
-    from arbo.spans.evaluation import run_scores
-
-    name, result = next(iter(results.items()))
-    base = SavedRun(folders[name], result).knowledge_base(kb, tell=console.say)
-    if base is None:
-        raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
-    return {name: run_scores(result, gold, base) for name, result in results.items()}
 
 
 ClusterFormat = Literal["conll", "jsonl"]
@@ -165,7 +157,7 @@ def score(
     systems = _name_systems(responses)
     for file in save or ():
         check_output(file, "report", report.FORMATS, key, *systems.values())
-    scoring = how.of(SCORING, ScoringConfig())
+    scoring = how.of(SCORING)
     pairs: dict[str, PairedCounts] = {}
     true = read(key)
     for name, path in systems.items():
@@ -193,21 +185,15 @@ def score(
 
 
 def _say_unpaired(name: str, pair: PairedCounts) -> None:
-    """Print the documents that only one file has, and warn if the files seem to have different documents."""
-    n_missing, n_documents = len(pair.missing), len(pair.documents)
-    if pair.missing:
-        console.say(
-            f"{name}: lacks {n_missing:,} of the {_counted(n_documents)} of the key, which count as empty responses: "
-            f"{listed((f'{one!r:.60}' for one in pair.missing), 3)}"
-        )
-    if pair.ignored:
-        ignored = listed((f"{one!r:.60}" for one in pair.ignored), 3)
-        console.say(f"{name}: {_counted(len(pair.ignored))} ignored, not in the key: {ignored}")
-    right, in_key, _, in_response = pair.total["mentions"]
-    if not right and in_key and in_response:
+    """Print the documents that only one file has, and warn if no mention is in both."""
+    what = {"missing, which count as empty responses": pair.missing, "ignored, not in the key": pair.ignored}
+    for wrong, ids in what.items():
+        if ids:
+            shown = listed((f"{one!r:.60}" for one in ids), 3)
+            console.say(f"{name}: {_counted(len(ids))} {wrong}: {shown}")
+    right, in_key = pair.total["mentions"][:2]
+    if in_key and not right:
         console.warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
-    elif n_missing == n_documents:
-        console.warn(f"{name}: all documents of the key are missing; check that the names of the documents agree")
 
 
 def _counted(n: int) -> str:
@@ -233,15 +219,12 @@ def _print_by_document(pairs: Mapping[str, PairedCounts]) -> None:
     """Print a row for each document of the key: all scores of one system, or the CoNLL F1 of several."""
     from arbo.engine import text_of
 
-    several, (first, *_) = len(pairs) > 1, pairs.values()
-    columns, rows = dict[str, None](), []
-    for document in first.documents:
-        scores = {
-            name if several else line.name: text_of(line.score)
-            for name, pair in pairs.items()
-            for line in _lines([pair.documents[document]])
-        }  # of several systems, the last line is CoNLL
-        columns |= dict.fromkeys(scores)
-        rows.append((document, *scores.values()))
-    console.print_title(f"{'CoNLL F1' if several else 'Scores'} by document")
-    console.print_table(("", *columns), rows)
+    rows = []
+    for document in next(iter(pairs.values())).documents:
+        lines = {name: _lines([pair.documents[document]]) for name, pair in pairs.items()}
+        shown = {name: of[-1] for name, of in lines.items()}  # CoNLL
+        if len(lines) == 1:
+            shown = {line.name: line for of in lines.values() for line in of}
+        rows.append({"": document, **{name: text_of(line.score) for name, line in shown.items()}})
+    console.print_title(f"{'Scores' if len(pairs) == 1 else 'CoNLL F1'} by document")
+    console.print_table([*rows[0]], [[*row.values()] for row in rows])

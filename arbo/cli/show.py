@@ -1,19 +1,29 @@
-"""The verbs that show runs: `show`, `explain`, `diff` and `export`."""
+"""The verbs that show and review runs, in a terminal or a browser, and `serve`, which answers other programs."""
 
 from __future__ import annotations
 
+import secrets
+import socket
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import typer
 from typer import Argument, Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.inputs import check_no_input, check_output
-from arbo.errors import UsageError
+from arbo.cli.inputs import FINDING, MODELS, READING, check_no_input, check_output, load_finder, load_linker
+from arbo.cli.options import ENCODER, KB, LINKER, Chosen, Shown
+from arbo.errors import MissingDependency, UsageError
+from arbo.files import real
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
+
+if TYPE_CHECKING:
+    from arbo.corrections.review import Answer, Choice, Question, Review
+    from arbo.pipeline.saved_run import Search
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
 _DOUBTFUL = "Sort by confidence, lowest first; by margin if there is none."
@@ -160,3 +170,276 @@ def export(
     n = result.link_table.num_rows
     value = {"out": str(out), "to": to, "mentions": n, "notes": notes}
     console.answer(value, f"run of {n:,} mentions written to {out}")
+
+
+class _Key(NamedTuple):
+    meaning: str
+    answer: Answer | None = None
+    prompt: str = ""
+
+
+_KEYS = {
+    "a": _Key("accept", "accept"),
+    "1-9": _Key("this candidate", "candidate"),
+    "/": _Key("search"),
+    "n": _Key("NIL", "nil"),
+    "e": _Key("new entity", "new", "name of the new entity"),
+    "x": _Key("not this", "not"),
+    "=": _Key("same as a mention", "same", "id of a mention of the same entity"),
+    "!": _Key("different from a mention", "different", "id of a mention of another entity"),
+    "d": _Key("no mention", "drop"),
+    "D": _Key("none of this name", "drop-all"),
+    "t": _Key("text"),
+    "s": _Key("skip"),
+    "w": _Key("why"),
+    "u": _Key("undo"),
+    "q": _Key("quit"),
+}
+_SHOWN = 9
+"""Number of entities that have a key."""
+_LETTERS = 200
+"""Most letters that are shown of what is known about an entity."""
+
+
+def review(
+    run: options.Run,
+    limit: Annotated[int, Option(metavar="N", min=0, help="Number of decisions to ask for.")] = 50,
+    corrections: options.Answers = None,
+    author: options.Author = None,
+    kb: options.OptionalKb = None,
+) -> None:
+    """Decide on the mentions of a run where a decision helps most, by single keys.
+
+    The first questions are about names where a decision is expected to mend the most errors. Each decision is written
+    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the knowledge
+    base by id or name; if it is lost, the entities that the run names. `arbo add --corrections FILE` then obeys them.
+    Of a list or table, pairs of rows are asked, `1` says that they are one, and precision and recall are estimated.
+    `--json` prints the questions, and asks nothing.
+    """
+    from arbo.pipeline.saved_run import review_of, search_of
+
+    saved = arbo.open_run(run)
+    base = saved.known_base(kb, tell=console.say)
+    file = corrections or saved.corrections
+    ongoing = review_of(saved.result, file, author, base)
+    ongoing.limit = limit
+    if console.as_json:
+        questions = [asdict(ongoing.question(place)) for place in range(ongoing.total)]
+        console.print_json({"questions": questions, "rates": ongoing.rates})
+        return
+    try:
+        search = search_of(saved.result, base) if saved.result.manifest["knowledge_base"] else None
+        while question := ongoing.present:
+            if (answer := _answer(ongoing, saved.result, question, search)) is None:
+                break
+            if answer:
+                ongoing.answer(question.link, answer)
+    except (KeyboardInterrupt, typer.Abort):
+        raise typer.Exit(130) from None
+    finally:
+        console.show(f"\nanswers written to {file}: {len(ongoing.written):,}; the same command goes on from there")
+        for rate, (low, high) in ongoing.rates.items():
+            console.show(f"by all answers, the {rate} of the compared pairs is {low:.0%} to {high:.0%} (95 % interval)")
+        wrong, left = ongoing.errors_left
+        if left:
+            console.show(f"of the {left:,} decisions left, about {wrong:,.0f} are wrong by their confidence")
+        console.show(f"next: arbo add {run} --corrections {file} --out NEW")
+
+
+def _print(ongoing: Review, question: Question) -> None:
+    link, place = question.link, f"{ongoing.place + 1:,} of {ongoing.total:,}"
+    name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
+    console.print_title(f"{place}: {link.name}")
+    console.show(f"{name}; {link.mention.id}", style="dim")
+    before, text, after = map(console.on_one_line, (question.before, link.mention.text, question.after))
+    console.print_parts(sys.stdout, (before, ""), (f"[{text}]", "bold"), (after, ""))
+    nil = "" if ongoing.why_not(link, "nil") else "NIL, "
+    decision = f"{nil}in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
+    sure = "" if link.confidence is None else f", confidence {link.confidence:.3f}"
+    console.show(f"  now  {decision}{sure}")
+    _list(question.choices)
+
+
+def _list(entities: Sequence[Choice]) -> None:
+    for number, (id_, name, score, about) in enumerate(entities[:_SHOWN], start=1):
+        console.show(f"  {number}    {id_} {name} ({score:.3f})")
+        if about:
+            console.show(f"       {about if len(about) <= _LETTERS else about[:_LETTERS] + '…'}", style="dim")
+
+
+def _answer(
+    ongoing: Review, result: arbo.Result, question: Question, search: Search | None
+) -> list[dict[str, Any]] | None:
+    """Ask a question, and read keys until one decides: return corrections, none after skip and undo, None to quit."""
+    _print(ongoing, question)
+    link = question.link
+    choices: Sequence[Choice] = question.choices
+    usable = (key for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer)))
+    keys = "  ".join(f"{key} {_KEYS[key].meaning}" for key in usable if search or key != "/")
+    while True:
+        console.show(keys, style="dim")
+        key = _read_key()
+        try:
+            if key == "q":
+                return None
+            if key in "su":
+                ongoing.skip() if key == "s" else ongoing.undo()
+                return []
+            if key.isdecimal():
+                if not 0 < int(key) <= min(len(choices), _SHOWN):
+                    raise UsageError("no entity above has this number")
+                return ongoing.corrections(link, "candidate", choices[int(key) - 1][0])
+            if key == "w":
+                console.show(result.explain(link))
+            elif key == "t":
+                console.show(result.text_of(link.mention.document_id) or "the run has no texts")
+            elif search and key == "/":
+                if words := _ask_words("words", link.name):
+                    choices = search(words, link)
+                    _list(choices)
+                    if not choices:
+                        raise UsageError(f"no entity has a name like {words!r}")
+            elif (of := _KEYS.get(key)) and of.answer:
+                other = choices[0].id if ongoing.pairs and choices else None
+                default = {"e": link.name, "=": other or link.nearest or "", "!": other or ""}.get(key, "")
+                if (reply := _ask_words(of.prompt, default) if of.prompt else None) != "":
+                    return ongoing.corrections(link, of.answer, reply)
+            elif not key.isspace():
+                raise UsageError("unknown key")
+        except UsageError as error:
+            console.show(f"  {key!r}: {error}")
+
+
+def _read_key() -> str:
+    """Read a key, from a pipe too; the end of the input is `q`."""
+    try:
+        return (typer.getchar() if sys.stdin.isatty() else sys.stdin.read(1)) or "q"
+    except EOFError:
+        return "q"
+
+
+def _ask_words(what: str, default: str) -> str:
+    shown = f" [{console.escaped(default)}]" if default else ""  # click would show it as it is
+    return str(typer.prompt(f"  {what}{shown}", default=default, show_default=False)).strip()
+
+
+_HOST = "Address to listen at; `0.0.0.0` lets other computers in, without a password."
+Port = Annotated[int, Option(metavar="N", min=0, max=65_535, help="Port to listen at; 0 for any free one.")]
+
+
+_MODELS = MODELS.fields("encoder edges config reranker")
+
+
+def serve(
+    kb: options.Kb,
+    how: Annotated[Chosen, Shown((LINKER, _MODELS, ENCODER, READING, FINDING), KB)],
+    finder: options.Finder = "dictionary",
+    host: Annotated[str, Option(help=_HOST)] = "127.0.0.1",
+    port: Port = 8000,
+) -> None:
+    """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.
+
+    `arbo serve --kb medic.index`, then `curl 127.0.0.1:8000/link -d '{"text": "..."}'`; GET /openapi.json describes all
+    operations. In OpenRefine, add the reconciliation service http://127.0.0.1:8000/reconcile. Ctrl-C stops.
+
+    With a transformer, make an index with the same `--encoder`: a service keeps no embeddings on disk.
+    """
+    try:
+        from arbo.serve.app import app_of
+        from arbo.serve.web import LOCAL, serve as serve_at
+    except ImportError as error:
+        raise MissingDependency("arbo serve", extra="serve") from error
+    from arbo.serve.service import Service
+
+    linker = load_linker(how)
+    model = load_finder(finder, how, "--finder", expand_abbreviations=linker.config.expand_abbreviations)
+    base = how.of(READING).knowledge_base(kb)
+    if getattr(linker.encoder, "cache", None) is not None:
+        linker = linker.configured(encoder=replace(linker.encoder, cache=None))  # type: ignore[type-var]
+    with _listening_at(host, port) as listening:
+        service = Service(linker.configured(kb=base), model)
+        service.warm()
+        address = f"[{host}]" if ":" in host else host
+        address = f"http://{address}:{listening.getsockname()[1]}"
+        console.say(f"serving {len(base):,} entities at {address}; Ctrl-C stops")
+        if console.as_json:
+            console.print_json({"address": address, "entities": len(base)})
+            sys.stdout.flush()
+        hosts = LOCAL if host in LOCAL else ("*",)
+        serve_at(app_of(service, name=f"{kb.name} (arbo)", hosts=hosts), listening)
+    console.say("stopped")
+
+
+def _listening_at(host: str, port: int) -> socket.socket:
+    """Listen at an address; raise UsageError if another program does."""
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or answers wait 40 ms for the client's ACK
+        return listening
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host}, port {port}: {error.strerror}; choose another --port") from None
+
+
+_BEFORE = "Show what changed since this run. [default: the run of which RUN was made; with --out, none]"
+_PAGE = "Write one HTML file with all that the page shows, instead of serving it."
+_NO_TEXTS = (
+    "Leave the texts of documents and the long forms of abbreviations out of --out. Texts, types and gold ids of "
+    "mentions stay, and names and aliases of entities."
+)
+
+
+def explore(
+    run: options.Run,
+    before: Annotated[Path | None, Option(metavar="RUN0", help=_BEFORE)] = None,
+    corrections: options.Answers = None,
+    author: options.Author = None,
+    kb: options.OptionalKb = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help=_PAGE)] = None,
+    no_texts: Annotated[bool, Option("--no-texts", help=_NO_TEXTS)] = False,
+    port: Port = 0,
+) -> None:
+    """Open a run in the browser: look at it, search it, and review it.
+
+    Open the address that is printed; it has a secret, and only this computer can reach it. The review asks and writes
+    as `arbo review` does; `apply` makes RUN-reviewed as `arbo add RUN --corrections FILE --out RUN-reviewed` makes it,
+    with `--kb` if it is given here, and shows what changed. With `--kb`, entities have their descriptions, and the
+    review searches all of them. Ctrl-C stops.
+
+    `arbo explore run --out run.html` writes the page as one file, which asks for nothing from anywhere.
+    """
+    if out is not None:
+        _write_page(run, out, before, texts=not no_texts)
+        return
+    try:
+        from arbo.explore.page import Page, app_of
+        from arbo.serve.web import serve as serve_at
+    except ImportError as error:
+        raise MissingDependency("arbo explore", extra="serve") from error
+
+    saved, folder = arbo.open_run(run), real(run)
+    target, file = folder.with_name(f"{folder.name}-reviewed"), corrections or saved.corrections
+    page = Page(saved, target, file, before=before, author=author, kb=kb, tell=console.say)
+    token = secrets.token_urlsafe(24)
+    with _listening_at("127.0.0.1", port) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
+        if console.as_json:
+            console.print_json({"address": address, "run": str(run), "corrections": str(file)})
+        else:
+            console.show(address)
+            console.say("open this address in a browser; Ctrl-C stops")
+        sys.stdout.flush()
+        serve_at(app_of(page, token), listening)
+    console.say("stopped")
+
+
+def _write_page(run: Path, out: Path, before: Path | None, *, texts: bool) -> None:
+    """Write the page of a run as one file."""
+    from arbo.explore.report import report
+
+    check_output(out, "page", (".html", ".htm"), run)
+    result = arbo.Result.load(run)
+    earlier = None if before is None else arbo.Result.load(before)
+    size = report(result, out, name=real(run).name, texts=texts, before=earlier)
+    n = result.link_table.num_rows
+    value = {"out": str(out), "mentions": n, "bytes": size, "texts": texts}
+    console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -11,9 +11,8 @@ from typer import Option
 
 import arbo
 from arbo.cli import console, options
-from arbo.cli.fields import DOCS, ENCODER, JOB, KB, LINKER, READING, Chosen, Group, Shown
-from arbo.cli.inputs import ReadingConfig, check_output
-from arbo.cli.models import ABBREVIATIONS, LinkingModels, Models, expands_abbreviations, load_encoder, load_linker
+from arbo.cli.inputs import JOB, MODELS, READING, check_output, load_encoder, load_linker
+from arbo.cli.options import ABBREVIATIONS, DOCS, ENCODER, KB, LINKER, Chosen, Group, Shown
 from arbo.engine import Method
 from arbo.errors import UsageError
 from arbo.files import write_json
@@ -31,43 +30,29 @@ _OF_STEPS = ("step", "epoch", "loss", "gradient", "learning_rate")
 """Figures of each step; the others are scores on the development documents."""
 
 
-TRAINING, ALIGNMENT, RERANKING, OSLAT = (
-    Group("training", "arbo.training.config", name)
-    for name in ("TrainingConfig", "SelfAlignmentConfig", "RerankingConfig", "OslatTraining")
-)
-CROSS_ENCODER = Group("reranker", "arbo.encoders.cross", "CrossEncoderConfig")
-LABEL_ATTENTION = Group("model", "arbo.spans.model", "LabelAttentionConfig")
+_TRAINING = "training", "arbo.training.config"
+TRAINING: Group[config.TrainingConfig] = Group(*_TRAINING, "TrainingConfig")
+ALIGNMENT: Group[config.SelfAlignmentConfig] = Group(*_TRAINING, "SelfAlignmentConfig")
+RERANKING: Group[config.RerankingConfig] = Group(*_TRAINING, "RerankingConfig")
+OSLAT: Group[config.OslatTraining] = Group(*_TRAINING, "OslatTraining")
+CROSS_ENCODER: Group[arbo.CrossEncoderConfig] = Group("reranker", "arbo.encoders.cross", "CrossEncoderConfig")
+LABEL_ATTENTION: Group[arbo.LabelAttentionConfig] = Group("model", "arbo.spans.model", "LabelAttentionConfig")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
-    """The model that a training starts from, and that which it writes."""
+def _say_trained_on(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> None:
+    """Print how many mentions of documents have an entity of the knowledge base."""
+    gold = _read_gold(documents, kb)
+    if kb is not None:
+        known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
+        trained = "mentions with a gold id have an entity of the knowledge base, and are trained on"
+        console.say(f"{known:,} of {annotated:,} {trained}")
+        console.warn(*filter(None, [gold.missing(documents, kb)]))
 
-    out: options.ModelOut
-    encoder: options.Start
 
-    def data(
-        self, docs: list[Path], kb: Path | None, dev: Path | None, how: Chosen
-    ) -> tuple[arbo.Corpus, Any, dict[str, Any]]:
-        """Read documents and base, and return them and what a training needs besides; print what is trained on."""
-        reading = how.of(READING, ReadingConfig())
-        documents = reading.documents(docs)
-        base = None if kb is None else reading.knowledge_base(kb)
-        held_out = None if dev is None else reading.dev_documents(dev)
-        gold = _read_gold(documents, base)
-        if base is not None:
-            known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
-            trained = "mentions with a gold id have an entity of the knowledge base, and are trained on"
-            console.say(f"{known:,} of {annotated:,} {trained}")
-            if problem := gold.missing(documents, base):
-                console.warn(problem)
-        return documents, base, {"out": self.out, "dev": held_out, "options": _run_options()}
-
-    def report(self, settings: Mapping[str, Any], training: Settings, text: str) -> None:
-        """Print where the model was written, and what to do next."""
-        value = {"model": str(self.out), "settings": settings, "training": training.as_dict()}
-        written = f"written to {self.out}; log of all steps: {self.out}.log.jsonl\n{text}"
-        console.answer(value, written)
+def _report(out: Path, settings: Mapping[str, Any], training: Settings, text: str) -> None:
+    """Print where the model was written, and what to do next."""
+    value = {"model": str(out), "settings": settings, "training": training.as_dict()}
+    console.answer(value, f"written to {out}; log of all steps: {out}.log.jsonl\n{text}")
 
 
 def _run_options() -> arbo.RunOptions:
@@ -87,8 +72,7 @@ def _read_gold(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> Gold:
 
     gold = Gold.of(documents, kb)
     console.say_notes(gold.changes)
-    if doubt := gold.doubt():
-        console.warn(doubt)
+    console.warn(*filter(None, [gold.doubt()]))
     return gold
 
 
@@ -101,8 +85,9 @@ _ENCODER_PRESET = "arboel; pel, with proxies; amh-dual or amh-mean, with adaptiv
 
 def encoder(
     docs: options.Documents,
-    training: Training,
-    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS), DOCS | KB)],
+    out: options.ModelOut,
+    encoder: options.Start,
+    how: Annotated[Chosen, Shown((TRAINING, ENCODER, READING, ABBREVIATIONS), DOCS + KB)],
     kb: options.OptionalKb = None,
     dev: options.Dev = None,
     preset: Annotated[PresetName | None, _preset(_ENCODER_PRESET)] = None,
@@ -129,27 +114,30 @@ def encoder(
     if kb is None:
         defaults = replace(defaults, best=config.WITHOUT_KB.best)
     settings = how.of(TRAINING, defaults)
-    start = arbo.DualEncoder.from_pretrained(training.encoder, reads)
+    start = arbo.DualEncoder.from_pretrained(encoder, reads)
     start = changed_encoder(start, how.changes(ENCODER)).with_markers()
     if preset is not None and kb is not None:
         start = start.with_two_towers()
-    documents, base, more = training.data(docs, kb, dev, how)
-    expand = expands_abbreviations(how)
+    documents, base, held_out = how.of(READING).all(docs, kb, dev)
+    _say_trained_on(documents, base)
+    expand = how.of(ABBREVIATIONS).expand_abbreviations
     if dev is None:
         console.warn(
             "without --dev the last model is kept, its thresholds are not tuned; run `arbo tune` before linking"
         )
-    trained = arbo.train(start, documents, base, config=settings, expand_abbreviations=expand, **more)
+    more: Any = {"dev": held_out, "options": _run_options(), "expand_abbreviations": expand}
+    trained = arbo.train(start, documents, base, out=out, config=settings, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
-    verb = f"arbo {'discover' if kb is None else 'link'} DOCS --encoder {training.out}"
+    verb = f"arbo {'discover' if kb is None else 'link'} DOCS --encoder {out}"
     verb += " --set expand_abbreviations=false" * (not expand)
     text = f"default thresholds {entity} (entity) and {mention} (mention)\nnext: {verb} ..."
-    training.report(trained.settings, settings, text)
+    _report(out, trained.settings, settings, text)
 
 
 def names(
     kb: options.Kb,
-    training: Training,
+    out: options.ModelOut,
+    encoder: options.Start,
     how: Annotated[Chosen, Shown((ALIGNMENT, ENCODER, READING), KB)],
 ) -> None:
     """Train an encoder to map all names of an entity to similar vectors.
@@ -159,14 +147,14 @@ def names(
     """
     from arbo.pipeline.saved_run import changed_encoder
 
-    settings = how.of(ALIGNMENT, config.SelfAlignmentConfig())
+    settings = how.of(ALIGNMENT)
     # OSLAT, section 3.1: the first token's vector is aligned.
-    start = arbo.DualEncoder.from_pretrained(training.encoder, arbo.EncoderConfig(pooling="cls"))
-    start, entities = changed_encoder(start, how.changes(ENCODER)), how.of(READING, ReadingConfig()).knowledge_base(kb)
+    start = arbo.DualEncoder.from_pretrained(encoder, arbo.EncoderConfig(pooling="cls"))
+    start, entities = changed_encoder(start, how.changes(ENCODER)), how.of(READING).knowledge_base(kb)
     console.say(f"aligning the names of {len(entities):,} entities")
-    trained = arbo.train_self_alignment(start, entities, out=training.out, config=settings, options=_run_options())
-    words = f"DOCS --encoder {training.out} ..."
-    training.report(trained.settings, settings, f"next: arbo train finder {words}, or arbo link {words}")
+    trained = arbo.train_self_alignment(start, entities, out=out, config=settings, options=_run_options())
+    words = f"DOCS --encoder {out} ..."
+    _report(out, trained.settings, settings, f"next: arbo train finder {words}, or arbo link {words}")
 
 
 _NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-names` added the names of DOCS."
@@ -174,11 +162,10 @@ _NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-
 
 def edges(
     docs: options.Documents,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), DOCS | KB)],
+    how: Annotated[Chosen, Shown((LINKER, MODELS.fields("encoder"), ENCODER, READING, JOB), DOCS + KB)],
     dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     kb: options.OptionalKb = None,
-    encoder: options.Encoder = None,
     names: Annotated[bool, Option("--names", help=_NAMES)] = False,
 ) -> None:
     """Train an edge model for `--edges` of link, discover and tune: it says whether two mentions mean the same.
@@ -190,11 +177,10 @@ def edges(
     if names and not kb:
         raise UsageError("--names needs --kb, the knowledge base that gets the names; give --kb, or leave --names out")
     check_output(out, "edges", ("",), *docs, dev, kb)
-    linker, reading = load_linker(Models(encoder=encoder), how), how.of(READING, ReadingConfig())
-    documents, held_out = reading.documents(docs), reading.dev_documents(dev)
-    model = arbo.train_edges(
-        documents, held_out, None if kb is None else reading.knowledge_base(kb), linker=linker, names=names
-    )
+    linker = load_linker(how)
+    documents, base, held_out = how.of(READING).all(docs, kb, dev)
+    assert held_out is not None
+    model = arbo.train_edges(documents, held_out, base, linker=linker, names=names)
     model.save(out)
     pairs = ", ".join(f"{count:,}" for count in model.trained["pairs"])
     recall = {name: f"{share:.1%}" for name, share in model.trained["recall"].items()}
@@ -213,7 +199,7 @@ def finder(
     docs: options.Documents,
     kb: options.Kb,
     out: options.ModelOut,
-    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS), DOCS | KB)],
+    how: Annotated[Chosen, Shown((OSLAT, LABEL_ATTENTION, READING, ABBREVIATIONS), DOCS + KB)],
     dev: options.Dev = None,
     encoder: Annotated[str | None, options.model("--encoder", metavar="MODEL", help=_ATTENDS)] = None,
 ) -> None:
@@ -229,27 +215,27 @@ def finder(
     """
     next_ = f"next: arbo link DOCS --find-mentions {out} ..."
     if encoder is None:
-        if any(map(how.changes, (OSLAT, LABEL_ATTENTION))):
+        if how.changes(OSLAT) or how.changes(LABEL_ATTENTION):
             raise UsageError("settings of the training need --encoder, since a tagger has none; leave them out")
         check_output(out, "tagger", ("",), *docs, kb)
-        reading = how.of(READING, ReadingConfig())
-        documents, base = reading.documents(docs), reading.knowledge_base(kb)
-        held_out = None if dev is None else reading.dev_documents(dev)
-        tagger = arbo.train_tagger(documents, base, expand_abbreviations=expands_abbreviations(how), announce=bars)
+        documents, base, held_out = how.of(READING).all(docs, kb, dev)
+        expand = how.of(ABBREVIATIONS).expand_abbreviations
+        tagger = arbo.train_tagger(documents, base, expand_abbreviations=expand, announce=bars)
         tagger.save(out)
         value = {"model": str(out), "names": len(tagger.names), "features": int(tagger.weights.any(axis=1).sum())}
         console.answer(value, f"written to {out}\n{_scores_of(tagger, held_out, base)}{next_}")
         return
-    training, start = Training(out=out, encoder=encoder), arbo.DualEncoder.from_pretrained(encoder)
+    start = arbo.DualEncoder.from_pretrained(encoder)
     if not start.shared:
         wrong = f"{encoder} has two transformers, but label attention reads names and texts with one"
         raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
     pooled = arbo.LabelAttentionConfig(pooling="cls" if start.config.pooling == "cls" else "mean")
-    reads, settings = how.of(LABEL_ATTENTION, pooled), how.of(OSLAT, config.OslatTraining())
+    reads, settings = how.of(LABEL_ATTENTION, pooled), how.of(OSLAT)
     model = replace(arbo.LabelAttention.of(start.mention_tower, reads), learnt=start.learnt)
-    documents, base, more = training.data(docs, kb, dev, how)
-    trained = arbo.train_oslat(model, documents, base, out=out, config=settings, options=more["options"])
-    training.report(trained.settings, settings, _scores_of(arbo.ModelFinder(trained), more["dev"], base) + next_)
+    documents, base, held_out = how.of(READING).all(docs, kb, dev)
+    _say_trained_on(documents, base)
+    trained = arbo.train_oslat(model, documents, base, out=out, config=settings, options=_run_options())
+    _report(out, trained.settings, settings, _scores_of(arbo.ModelFinder(trained), held_out, base) + next_)
 
 
 def _scores_of(found_by: Finder, held_out: arbo.Corpus | None, kb: arbo.KnowledgeBase) -> str:
@@ -273,8 +259,9 @@ _RERANKER_PRESET = (
 def reranker(
     docs: options.Documents,
     kb: options.Kb,
-    training: Training,
-    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB), DOCS | KB)],
+    out: options.ModelOut,
+    encoder: options.Start,
+    how: Annotated[Chosen, Shown((RERANKING, CROSS_ENCODER, READING, ABBREVIATIONS, JOB), DOCS + KB)],
     dev: options.Dev = None,
     candidates_of: Annotated[str, options.option(metavar="MODEL", help=_CANDIDATES_OF)] = "ngram",
     preset: Annotated[RerankingPresetName, _preset(_RERANKER_PRESET)] = "arboel",
@@ -289,32 +276,34 @@ def reranker(
 
     learning, reading = RERANKING_PRESETS[preset]
     settings, reads = how.of(RERANKING, learning), how.of(CROSS_ENCODER, reading)
-    encoder = arbo.DualEncoder.from_pretrained(training.encoder)
-    start = replace(arbo.CrossEncoder.of(encoder.mention_tower, reads).with_markers(), learnt=encoder.learnt)
+    source = arbo.DualEncoder.from_pretrained(encoder)
+    start = replace(arbo.CrossEncoder.of(source.mention_tower, reads).with_markers(), learnt=source.learnt)
     candidates = load_encoder(candidates_of, how)
-    documents, base, more = training.data(docs, kb, dev, how)
-    linker_config = arbo.LinkerConfig(expand_abbreviations=expands_abbreviations(how))
+    documents, base, held_out = how.of(READING).all(docs, kb, dev)
+    _say_trained_on(documents, base)
+    linker_config = arbo.LinkerConfig(expand_abbreviations=how.of(ABBREVIATIONS).expand_abbreviations)
     linker = arbo.Linker(base, candidates, linker_config, announce=bars)
-    trained = arbo.train_reranker(start, linker, documents, config=settings, **more)
+    more: Any = {"dev": held_out, "options": _run_options()}
+    trained = arbo.train_reranker(start, linker, documents, out=out, config=settings, **more)
     model = candidates.settings.get("model", "ngram")
-    text = f"next: arbo link DOCS --encoder {model} --reranker {training.out} ..."
-    training.report(trained.settings, settings, f"{text}; if mentions can be NIL, run arbo tune first")
+    text = f"next: arbo link DOCS --encoder {model} --reranker {out} ..."
+    _report(out, trained.settings, settings, f"{text}; if mentions can be NIL, run arbo tune first")
 
 
+_METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
 _OBJECTIVE = (
     "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
 )
-_METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
+
+
+_MODELS = MODELS.fields("encoder edges reranker")
 
 
 def tune(
     docs: options.Documents,
-    how: Annotated[Chosen, Shown((LINKER, ENCODER, READING, JOB), DOCS | KB)],
+    how: Annotated[Chosen, Shown((LINKER, _MODELS, ENCODER, READING, JOB), DOCS + KB)],
     out: Annotated[Path, Option(help="JSON file to write, for `--config` of link and discover.")],
     kb: options.OptionalKb = None,
-    encoder: options.Encoder = None,
-    reranker: options.Reranker = None,
-    edges: options.Edges = None,
     objective: Annotated[str | None, options.clustering("--objective", metavar="SCORE", help=_OBJECTIVE)] = None,
     method: Annotated[Method | None, options.clustering("--method", metavar="METHOD", help=_METHOD)] = None,
 ) -> None:
@@ -328,16 +317,14 @@ def tune(
     from arbo.linking.config import objective_of
 
     score: Any = objective  # checked by `objective_of`
-    if reranker and kb is None:
+    if how.of(MODELS).reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     objective_of(score, method, discovers=kb is None)
     check_output(out, "tuned", (".json",), *docs)
-    reading = how.of(READING, ReadingConfig())
-    linker = load_linker(LinkingModels(encoder=encoder, reranker=reranker, edges=edges), how).configured(
-        kb=None if kb is None else reading.knowledge_base(kb)
-    )
-    documents = reading.documents(docs)
-    _read_gold(documents, linker.kb)
+    linker = load_linker(how)
+    documents, base, _ = how.of(READING).all(docs, kb)
+    linker = linker.configured(kb=base)
+    _read_gold(documents, base)
     console.warn(*linker.learnt(documents))
     linker = linker.tune(documents, objective=score, method=method)
     tuning = linker.tuning

@@ -173,7 +173,7 @@ class SavedRun:
         self,
         kb: KnowledgeBase | None,
         *,
-        edges: Path | None = None,
+        edges: PathLike | None = None,
         cache: Path | None = None,
         announce: Announce = on_screen,
     ) -> Linker:
