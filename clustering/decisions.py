@@ -23,7 +23,7 @@ from .forest import Forest
 from .graph import Graph
 from .kernels import kernel
 from .methods import Method
-from .union_find import find, join, label_components, singletons
+from .union_find import find, join, label_components, roots, singletons
 
 UNDECIDED, OUTSIDE, NEW = -1, -2, -3
 """Values of `Decisions.root` that are no entity: none, outside the knowledge base, and the new entity 0."""
@@ -190,7 +190,4 @@ def _join_but(edges: Edges, first: Ids, second: Ids, n_nodes: int) -> tuple[Bool
                     break
         if kept[i]:
             is_end[join(sets, a, b)] = is_end[a] or is_end[b]
-    part = np.empty_like(sets)
-    for node in range(n_nodes):
-        part[node] = find(sets, node)
-    return kept, part
+    return kept, roots(sets)

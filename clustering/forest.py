@@ -26,6 +26,13 @@ class EntityEdges(NamedTuple):
     entity: Ids  # (mentions,) the entity, which is negative; 0 without an entity edge
     weight: Weights  # (mentions,) dissimilarity; infinity without an entity edge
 
+    def beside(self, edges: Edges) -> Edges:
+        """Return edges between mentions, followed by these edges."""
+        linked = np.flatnonzero(self.entity).astype(edges.target.dtype)
+        if not len(linked):
+            return edges
+        return concatenated([edges, Edges(self.entity[linked], linked, self.weight[linked])])
+
 
 def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> EntityEdges:
     """Return the lightest entity edge of each mention up to ``limit``; if not ``directed``, in either direction."""

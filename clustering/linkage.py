@@ -1,8 +1,7 @@
 """Single linkage: constrained by entities (`undirected_forest`), and as a merge tree of the mentions.
 
-Both are read from a minimum spanning forest (`clustering.spanning`), in which all entities are one node.
-Joining along edges from the lightest to the heaviest gives the same components, since no component is joined to that
-node twice.
+Both are read from a minimum spanning forest (`clustering.spanning`), in which all entities are one node, so that no
+component is joined to an entity twice.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from .arrays import Bools, Edges, Ids, Weights
 from .forest import EntityEdges, Forest, hang_on_entities
 from .graph import Graph
 from .kernels import kernel
-from .ordering import by_weight
 from .spanning import joining_edges, spanning_forest
 from .union_find import top
 
@@ -24,8 +22,7 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     Given the edges that can matter, from the smaller mention to the larger, return the parents of the linked mentions,
     and the joining edges of the components without an entity.
     """
-    places, is_linked, hangs = spanning_forest(entity_edges, edges)
-    joining = edges.take(places)
+    joining, is_linked, hangs = spanning_forest(entity_edges, edges)
     forest = hang_on_entities(entity_edges, hangs)
     _orient(joining, is_linked, forest)
     nil = ~is_linked[joining.target]
@@ -70,7 +67,7 @@ class MergeTree:
 
 def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
-    joining = by_weight(joining_edges(graph))
+    joining = joining_edges(graph)
     left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from .arrays import Bools, Edges, Ids, concatenated
+from .arrays import Bools, Edges, Ids
 from .forest import EntityEdges, Forest, unreached
 from .kernels import kernel
 from .ordering import by_weight
@@ -33,8 +33,7 @@ def minimax_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     """Return the forest of minimax paths over the entity edges and the edges between mentions that can matter."""
     n_mentions = len(entity_edges.entity)
     forest, reached = unreached(n_mentions, edges.source, edges.weight), np.zeros(n_mentions, np.bool_)
-    linked = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
-    edges = concatenated([edges, Edges(entity_edges.entity[linked], linked, entity_edges.weight[linked])])
+    edges = entity_edges.beside(edges)
     entrances = np.flatnonzero(edges.source < 0)
     if len(entrances) == 0:
         return forest

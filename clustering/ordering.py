@@ -79,13 +79,3 @@ def sort_run(weight: Weights, source: Ids, target: Ids, begin: int, end: int) ->
             weight[hole], source[hole], target[hole] = weight[hole - 1], source[hole - 1], target[hole - 1]
             hole -= 1
         weight[hole], source[hole], target[hole] = w, u, v
-
-
-@kernel
-def before(edges: Edges, a: int, b: int) -> bool:
-    """Return whether the edge at index ``a`` comes before the edge at ``b``."""
-    if edges.weight[a] != edges.weight[b]:
-        return bool(edges.weight[a] < edges.weight[b])
-    if edges.source[a] != edges.source[b]:
-        return bool(edges.source[a] < edges.source[b])
-    return bool(edges.target[a] < edges.target[b])

@@ -38,6 +38,15 @@ def join(sets: Ids, a: int, b: int) -> int:
 
 
 @kernel
+def roots(sets: Ids) -> Ids:
+    """Return the root of the set of each element."""
+    root = np.empty_like(sets)
+    for i in range(len(sets)):
+        root[i] = find(sets, i)
+    return root
+
+
+@kernel
 def top(up: Ids, i: int) -> int:
     """Return the root above ``i``, which is its own parent, with path halving."""
     while up[i] != i:

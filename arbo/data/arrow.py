@@ -6,7 +6,7 @@ which has no frames, pyarrow finds no pandas.
 
 import json
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from importlib.machinery import BuiltinImporter
 from itertools import accumulate, chain
 from operator import eq
