@@ -230,7 +230,7 @@ def test_a_full_disk_is_reported_and_the_earlier_checkpoint_stays(
         raise error
 
     save = partial(files.save_checkpoint, tmp_path)
-    rest: Any = Path.mkdir, torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]), {}
+    rest: Any = torch.nn.Linear(1, 1), torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]), {}
     save(files.State(1), *rest)
     with monkeypatch.context() as patch:
         patch.setattr(files, "save_file", full)
@@ -276,7 +276,7 @@ def test_a_smaller_micro_batch_goes_on_and_a_damaged_checkpoint_does_not(
     out = tmp_path / "model"
     with pytest.raises(Killed), dead_after(12, tmp_path):
         begin("dual", bert, out)
-    for name in ("optimizer.safetensors", "plan.safetensors", "state.json"):
+    for name in ("weights.safetensors", "optimizer.safetensors", "plan.safetensors", "state.json"):
         damaged = checkpoints(tmp_path / "model.training")[-1] / name
         whole = damaged.read_bytes()
         damaged.write_bytes(whole[:9])

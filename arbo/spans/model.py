@@ -7,15 +7,15 @@ and its score is the maximum over its names. The entity need not occur in the tr
 annotated spans.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from arbo.data import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
@@ -28,9 +28,6 @@ from arbo.engine import Floats, Ids, pairs_of
 from arbo.progress import Announce, quiet
 from arbo.settings import Count, Finite, Settings, Share
 from arbo.text.words import Offsets
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _TEXTS = 256  # number of texts whose token vectors are in memory at once
 _TEMPLATE = Template.parse("[CLS] {text} [SEP]", ("text",), focus="text")
@@ -90,8 +87,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
         """Make an untrained model from any transformer; its linking head, in place of a projection, is the identity."""
-        import torch
-
         width = tower.model.config.hidden_size
         head = linear_of({"weight": torch.eye(width)}, width).to(tower.model.device)
         return cls(Tower.of(tower.model, tower.tokenizer, head), config or LabelAttentionConfig())
@@ -108,8 +103,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         Weights are the mean over the names of an entity, and scores the maximum (see `name_scores`). Each text and each
         name is read once. A text without tokens has the score 0. Raise the errors of `Tower.embed`.
         """
-        import torch
-
         used, place = np.unique(entity, return_inverse=True)
         named = self.name_encoder.encode_entities(kb.of_rows(used), announce)
         names = torch.from_numpy(named.matrix[named.row]).to(self.tower.model.device)
@@ -147,8 +140,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
 
     def _token_vectors(self, texts: Sequence[str], announce: Announce) -> Iterator[tuple[Tensor, Offsets]]:
         """Yield the vectors of the tokens of each text, (tokens, dim), and their offsets."""
-        import torch
-
         slices = range(0, len(texts), _TEXTS)
         for start in announce("reading texts")(slices, len(slices)):
             read = self.token_rows(texts[start : start + _TEXTS])
@@ -180,8 +171,6 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
     the shape (..., names, tokens). Leading dimensions are broadcast: names of the shape (names, dim) are used for every
     text.
     """
-    import torch
-
     with torch.autocast(names.device.type, enabled=False):  # autocast would round the products
         products = torch.einsum("...nd,...td->...nt", names.float(), tokens.float())
     counts = mask.bool().unsqueeze(-2)
@@ -195,8 +184,6 @@ def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
     ``weights`` comes from `label_attention` and has the shape (..., names, tokens), ``tokens`` has the shape
     (..., tokens, dim), and the result (..., names, dim).
     """
-    import torch
-
     with torch.autocast(tokens.device.type, enabled=False):
         return torch.einsum("...nt,...td->...nd", weights, tokens.float())
 
@@ -208,7 +195,5 @@ def name_scores(head: Any, said: Tensor, names: Tensor) -> Tensor:
     head of section 3.3 scores the vector from the text alone; it ranks entities worse.) ``said`` comes from
     `entity_in_text`; it and ``names`` have the shape (..., names, dim), and the result has the shape (..., names).
     """
-    import torch
-
     with torch.autocast(said.device.type, enabled=False):
         return torch.cosine_similarity(head(said), head(names.float()), dim=-1)

@@ -14,7 +14,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -184,7 +184,7 @@ class State:
 def save_checkpoint(
     folder: Path,
     state: State,
-    save: Callable[[Path], None],
+    module: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     plan: Mapping[str, npt.NDArray[Any]],
 ) -> None:
@@ -194,13 +194,11 @@ def save_checkpoint(
     """
     try:
         with whole_folder(target := folder / f"{_PREFIX}{state.step:09d}") as partial:
-            save(partial / "model")
-            tensors = {
-                f"{index}.{name}": value.detach().cpu().contiguous().clone()
-                for index, values in optimizer.state_dict()["state"].items()
-                for name, value in values.items()
-            }
-            save_file(tensors, partial / "optimizer.safetensors")
+            moments = optimizer.state_dict()["state"].items()
+            tensors = {f"{index}.{name}": value for index, values in moments for name, value in values.items()}
+            for file, parts in (("weights", module.state_dict()), ("optimizer", tensors)):
+                copies = {name: value.detach().cpu().contiguous().clone() for name, value in parts.items()}
+                save_file(copies, partial / f"{file}.safetensors")
             save_arrays(dict(plan), partial / "plan.safetensors")
             (partial / "state.json").write_text(json.dumps(asdict(state)) + "\n", "utf-8")
             current = {target, best_model(folder, state)}
@@ -230,11 +228,14 @@ def embeddings(folder: Path, step: int | None) -> Path:
     return folder / "embeddings" / str(step)
 
 
-def load_checkpoint(folder: Path) -> tuple[State, dict[str, npt.NDArray[Any]], dict[int, dict[str, Any]]]:
-    """Read the state, the choices and the optimiser of a checkpoint; raise DataError if it cannot be read."""
+def load_checkpoint(
+    folder: Path,
+) -> tuple[State, dict[str, npt.NDArray[Any]], dict[str, torch.Tensor], dict[int, dict[str, Any]]]:
+    """Read state, choices, weights and optimiser of a checkpoint; raise DataError if it cannot be read."""
     try:
         state = State(**json.loads((folder / "state.json").read_text("utf-8")))
-        chosen, tensors = load_arrays(folder / "plan.safetensors"), load_file(folder / "optimizer.safetensors")
+        chosen = load_arrays(folder / "plan.safetensors")
+        weights, tensors = (load_file(folder / f"{name}.safetensors") for name in ("weights", "optimizer"))
     except (OSError, ValueError, TypeError, SafetensorError) as error:
         advice = f"delete the folder {folder.parent} to start again"
         raise DataError(f"the checkpoint cannot be read ({error}); {advice}", file=str(folder)) from error
@@ -242,4 +243,4 @@ def load_checkpoint(folder: Path) -> tuple[State, dict[str, npt.NDArray[Any]], d
     for key, value in tensors.items():
         index, _, name = key.partition(".")
         optimizer.setdefault(int(index), {})[name] = value
-    return state, chosen, optimizer
+    return state, chosen, weights, optimizer

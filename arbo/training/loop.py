@@ -45,13 +45,12 @@ class Trainer(ABC, Generic[Model, Batch]):
         self.steps_an_epoch = math.ceil(len(self.data.queries) / self.config.batch_size)
         self.n_steps = min(self.config.epochs * self.steps_an_epoch, self.config.steps or 10**12)
         self.state = State()
-        saved = checkpoints(self.folder)
-        if saved:
-            self.state, chosen, moments = load_checkpoint(saved[-1])
-            self.resume(chosen)
-            self.model = self.model.from_pretrained(saved[-1] / "model", self.model.config)
         self.model = self.model.copy()
         module = self.module.float()
+        if saved := checkpoints(self.folder):
+            self.state, chosen, weights, moments = load_checkpoint(saved[-1])
+            self.resume(chosen)
+            module.load_state_dict(weights)
         parameters = [weight for weight in module.parameters() if weight.requires_grad]
         read = self.reading()
         module.forward = lambda *given: read(*given)  # accelerate would bind a method to the module
@@ -193,7 +192,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         scaler = self.accelerator.scaler
         self.state = replace(self.state, scaler=None if scaler is None else scaler.state_dict())
         if self.accelerator.is_main_process:
-            save_checkpoint(self.folder, self.state, self.model.save_pretrained, self.optimizer.optimizer, self.chosen)
+            save_checkpoint(self.folder, self.state, self.module, self.optimizer.optimizer, self.chosen)
         self.accelerator.wait_for_everyone()
 
     def log(self, figures: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ focal loss; the score of an entity is the highest score of its names. Its gradie
 attention would otherwise no longer find spans. The paper trains the head afterwards; here both are one training.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -30,9 +30,7 @@ from torch import Tensor
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import learnt_from
-from arbo.encoders.dual import DualEncoder, Texts
-from arbo.encoders.encoder_config import Pooling
-from arbo.encoders.tower import Tower
+from arbo.encoders.dual import DualEncoder
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.spans.model import LabelAttention, entity_in_text, label_attention, name_scores
@@ -70,14 +68,15 @@ class Synonyms:
         """List the names of some entities, as rows of these arrays."""
         return ranges(self.start[entities], self.start[entities + 1] - self.start[entities])
 
-    def draw(self, entity: Ids, n: int, rng: np.random.Generator, first: Ids | None = None) -> Ids:
-        """Sample ``n`` distinct names of each entity, beginning with the name ``first``; (entities, n), or -1."""
+    def draw(self, entity: Ids, first: Ids, n: int, rng: np.random.Generator) -> Ids:
+        """Sample ``n`` distinct names of each entity, beginning with the name ``first``, if any; (entities, n), or -1.
+
+        ``first`` (entities,) is -1 for none.
+        """
         drawn = np.full((len(entity), n), -1)
         for row, one in enumerate(entity):
             names = rng.permutation(np.arange(self.start[one], self.start[one + 1]))
-            if first is not None:
-                names = np.concatenate([first[row : row + 1], names[names != first[row]]])
-            drawn[row, : min(n, len(names))] = names[:n]
+            drawn[row, : min(n, len(names))] = names[np.argsort(names != first[row], kind="stable")][:n]
         return drawn
 
     def draw_others(self, entities: Ids, avoided: Sequence[Ids], n: int, rng: np.random.Generator) -> Ids:
@@ -107,7 +106,7 @@ class Contrasts:
     synonyms: Synonyms
     entity: Ids  # (all queries,) the row of the correct entity
     context: Ids  # (all queries,) ascending; the entities of queries with the same context are never negatives
-    name: Ids | None  # (all queries,) the name that a query is; None to sample one
+    name: Ids  # (all queries,) the name that a query is; -1 to sample one
     texts: tuple[str, ...] = ()  # with texts, the context of a query is its text
 
     @classmethod
@@ -124,12 +123,12 @@ class Contrasts:
         """
         pieces = Pieces.of(corpus)
         text, entity = pieces.entities(kb)
-        return cls(kb, Synonyms.of(kb), entity, text, None, pieces.texts)._checked()
+        return cls(kb, Synonyms.of(kb), entity, text, np.full(len(text), -1), pieces.texts)._checked()
 
     def _checked(self) -> Self:
         n, problem = f"{len(self.entities):,}", ""
         every = self.synonyms.spelling[self.synonyms.of_entities(self.entities)]
-        if self.name is None and not len(self.entity):
+        if self.texts and not len(self.entity):
             problem = f"no text (of {len(self.texts):,}) has an entity of the knowledge base; check ids and domains"
         elif not len(self.queries):
             problem = f"no entity (of {n}) has two names that differ; add aliases to the knowledge base"
@@ -156,8 +155,7 @@ class Contrasts:
         positives and its negatives, padded with -1.
         """
         rng, other_rng = (np.random.default_rng([config.seed, what, step]) for what in (_POSITIVES, _NEGATIVES))
-        named = None if self.name is None else self.name[queries]
-        names = self.synonyms.draw(self.entity[queries], config.n_positives + 1, rng, named)
+        names = self.synonyms.draw(self.entity[queries], self.name[queries], config.n_positives + 1, rng)
         others = self.synonyms.draw_others(self.entities, self.avoided(queries), config.n_negatives, other_rng)
         return np.column_stack([queries, names, others])
 
@@ -170,27 +168,6 @@ class Contrasts:
         return [self.synonyms.spelling[names] for names in rows]
 
 
-def contrastive_losses(vectors: Tensor, batch: Ids, config: ContrastiveConfig) -> Tensor:
-    """Return the loss of each query of a batch (`Contrasts.sampled`); (queries,).
-
-    ``vectors`` has the shape (queries, 1 + positives + negatives, dim): the anchor, its positives and its negatives.
-    """
-    vectors = comparable(vectors.float(), "cosine")
-    scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
-    exists = torch.from_numpy(batch[:, 2:] >= 0).to(scores.device)
-    return nt_xent(scores / config.temperature, exists, config.n_positives)
-
-
-def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
-    """Return the vectors of names of ``synonyms``, (..., dim); a name that occurs several times is encoded once.
-
-    ``name`` (...) has the indices of names; for -1, no name, the vector is that of the first name.
-    """
-    distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
-    vectors = tower.encode_apart(texts.spell(distinct), pooling)
-    return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]
-
-
 @dataclass(eq=False)
 class ContrastiveTrainer(Trainer[Model, Ids]):
     """Base class of trainers for models that encode names."""
@@ -198,13 +175,37 @@ class ContrastiveTrainer(Trainer[Model, Ids]):
     data: Contrasts
     config: ContrastiveConfig
 
+    def names(self, encoder: DualEncoder) -> Callable[[Ids], Tensor]:
+        """Collect all names, and return the function that encodes names, (...), as (..., dim); each one once.
+
+        For -1, no name, the vector is that of the first name.
+        """
+        texts, place = encoder.entity_texts(self.data.kb), self.data.synonyms.place
+
+        def vectors_of(name: Ids) -> Tensor:
+            distinct, row = np.unique(texts.row[place[np.maximum(name, 0)]], return_inverse=True)
+            vectors = texts.tower.encode_apart(texts.spell(distinct), encoder.config.pooling)
+            return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]
+
+        return vectors_of
+
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
         """Sample the positives and negatives of a batch, and take some of its queries."""
         return self.data.sampled(mentions, self.config, step)[rows]
 
     def loss_of(self, batch: Ids, rows: slice) -> Tensor:
         """Sum the losses of some queries; each part of a batch encodes the negatives again."""
-        return contrastive_losses(self.prepared(batch[rows]), batch[rows], self.config).sum()
+        return self.contrasted(self.prepared(batch[rows]), batch[rows]).sum()
+
+    def contrasted(self, vectors: Tensor, batch: Ids) -> Tensor:
+        """Return the loss of each query of a batch (`Contrasts.sampled`); (queries,).
+
+        ``vectors`` has the shape (queries, 1 + positives + negatives, dim): the anchor, positives and negatives.
+        """
+        vectors = comparable(vectors.float(), "cosine")
+        scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
+        exists = torch.from_numpy(batch[:, 2:] >= 0).to(scores.device)
+        return nt_xent(scores / self.config.temperature, exists, self.config.n_positives)
 
 
 @dataclass(eq=False)
@@ -226,25 +227,10 @@ class SelfAlignmentTrainer(ContrastiveTrainer[DualEncoder]):
         """The modules of the encoder, and the two layers."""
         return torch.nn.ModuleList([*self.model.module, self.head])
 
-    @property
-    def chosen(self) -> Mapping[str, Any]:
-        """The weights of the two layers."""
-        return {name: value.cpu().numpy() for name, value in self.head.state_dict().items()}
-
-    def resume(self, chosen: Mapping[str, Any]) -> None:
-        """Restore the two layers."""
-        self.head.load_state_dict({name: torch.from_numpy(value) for name, value in chosen.items()})
-
     def reading(self) -> Callable[..., Tensor]:
         """Collect the names, and return the function that computes the vectors that the loss compares."""
-        tower, pooling = self.model.entity_tower, self.model.config.pooling
-        texts, synonyms = self.model.entity_texts(self.data.kb), self.data.synonyms
-
-        def read(batch: Ids) -> Tensor:
-            vectors: Tensor = self.head(read_names(tower, texts, synonyms, batch[:, 1:], pooling))
-            return vectors
-
-        return read
+        vectors_of = self.names(self.model)
+        return lambda batch: self.head(vectors_of(batch[:, 1:]))
 
 
 def train_self_alignment(
@@ -288,17 +274,16 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
         It computes the vector that the text of each query has for each name (`entity_in_text`), and as its last
         component the score (`name_scores`); (queries, names, dim + 1). No gradient flows from scores to vectors.
         """
-        model, data = self.model, self.data
-        tower, names = model.transformer, model.name_encoder.entity_texts(data.kb)
+        model, data, vectors_of = self.model, self.data, self.names(self.model.name_encoder)
         rows = [row for row, _ in model.token_rows(data.texts)]
 
         def read(batch: Ids) -> Tensor:
             text, place = np.unique(data.context[batch[:, 0]], return_inverse=True)
-            tokens, row = tower.encode([rows[i] for i in text], None), torch.from_numpy(place)
+            tokens, row = model.transformer.encode([rows[i] for i in text], None), torch.from_numpy(place)
             ends = torch.tensor([(rows[i].begin, rows[i].end) for i in text[place]], device=tokens.device)
             at = torch.arange(tokens.shape[1], device=tokens.device)
             mask = (ends[:, :1] <= at) & (at < ends[:, 1:])
-            vectors = read_names(tower, names, data.synonyms, batch[:, 1:], model.config.pooling)
+            vectors = vectors_of(batch[:, 1:])
             said = entity_in_text(label_attention(vectors, tokens[row], mask), tokens[row])
             score = name_scores(model.tower.projection, said.detach(), vectors.detach())
             return torch.cat([said, score[..., None]], dim=-1)
@@ -317,8 +302,7 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
         best = torch.where(same, read[..., -1][:, None, :], -torch.inf).amax(dim=2)
         weight = (owner >= 0) / same.sum(dim=2)  # each entity counts once
         focal = focal_loss(_SCALE * (best - EVEN), owner == owner[:, :1], config.alpha, config.gamma)
-        losses = contrastive_losses(read[..., :-1], part, config)
-        return (losses + (focal * weight).sum(dim=1) / weight.sum(dim=1)).sum()
+        return (self.contrasted(read[..., :-1], part) + (focal * weight).sum(dim=1) / weight.sum(dim=1)).sum()
 
 
 def train_oslat(
