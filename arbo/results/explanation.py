@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Self
 
-from arbo.errors import listed
+from arbo.errors import UsageError, listed
 from arbo.results.run import Link, Run
+from arbo.results.views import rows_called
 from arbo.text.names import normalize_name
 
 _RIVALS = 3
@@ -71,8 +72,18 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(result: Run, link: Link) -> Explanation:
-    """Explain a link of the result."""
+def explain(result: Run, link: Link | str) -> Explanation:
+    """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions.
+
+    ``link`` is a link or the id of a mention; or, if only one mention has it, the id of a document, a cluster or an
+    entity, the name of an entity, or the text of a mention. Raise UsageError if no mention or several have it.
+    """
+    if not isinstance(link, Link):
+        first, *others = rows_called(result, str(link)).tolist()
+        if others:
+            some = ", ".join(result.mention_table["mention_id"].take([first, *others[:9]]).to_pylist())
+            raise UsageError(f"{1 + len(others):,} mentions of {link!r}; choose one by its id, such as {some}")
+        link = result.links[int(first)]
     others = [(id_, score) for id_, score in link.candidates if id_ != link.entity][:_RIVALS]
     rivals = tuple(Candidate.of(result, link, *other) for other in others)
     path, weakest, lines = (_of_link if link.entity is not None else _of_nil)(result, link, rivals)

@@ -16,7 +16,7 @@ from arbo.data.arrow import numbers, starts, strings
 from arbo.data.tables import metadata_in, names_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.formats import GRAPHS, TABLES, Ids, writer
+from arbo.formats import GRAPHS, TABLES, ExportFormat, Ids, writer
 from arbo.results.run import Ints, Run
 from arbo.results.views import ends_of, mention_view
 from arbo.settings import check_choice
@@ -28,10 +28,22 @@ _TOGETHER = 1 << 12
 """Number of mentions whose texts are read at a time."""
 
 
-def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
-    """Write a run to a file or folder; see `arbo.Result.export`.
+def export(run: Run, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
+    """Write the result in another format; return the counts of items that the format could not hold.
 
-    Of the knowledge graph of which a run was made, the nodes of each cluster are merged.
+    Args:
+        run: the result.
+        path: the file to write or replace; for `brat` and graphs a folder that is missing or empty.
+        to: `csv` (for spreadsheets) or `tsv` for the table of `to_pandas`; `jsonl`, `pubtator` or `brat` for the
+            documents; `conll` for the clusters of each document; `clusters` for clusters across documents; `graphrag`,
+            `lightrag` or `neo4j` for the graph of which the run was made, each cluster one node.
+        ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity), `entities` (for NIL
+            none), or `gold`, the annotated ids.
+
+    Raises:
+        UsageError: the format or ``ids`` is unknown; the run is not of such a graph; the format needs texts, but the
+            run has none; ``ids`` is `gold`, but no mention is annotated; or the path cannot be written.
+        DataError: the format cannot hold an id, or the graph has changed.
     """
     write = writer(to)
     if to in GRAPHS:

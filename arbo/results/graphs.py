@@ -77,8 +77,12 @@ def edges_of(run: Run) -> tuple[Array, Array]:
     return ends[:, nearest], np.float32(run.manifest["offset"]) - weight[nearest]
 
 
-def pairs_of(run: Run) -> pa.Table:
-    """Return the pairs of mentions with an edge in the graph of a run; see `arbo.Result.pairs`."""
+def pairs(run: Run) -> pa.Table:
+    """Return an Arrow table of the pairs of mentions that have an edge in the graph of the run, nearest first.
+
+    Its columns are ``mention_id_1, mention_id_2, name_1, name_2, score``. Pairs beyond the mention threshold are there
+    only with an edge model or average linkage. Raise UsageError if the run does not have its graph.
+    """
     ends, score = edges_of(run)
     columns = {"mention_id": run.mention_table["mention_id"], "name": names_in(run.mention_table)}
     both = {

@@ -9,25 +9,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from arbo.data.tables import blank_notes, metadata_in
-from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.formats import ExportFormat, Ids
-from arbo.results.explanation import Explanation, explain
+from arbo.results.explanation import explain
 from arbo.results.export import export, flat_table, labels_of
-from arbo.results.graphs import only_graph, pairs_of
-from arbo.results.run import ROWS_SHOWN, Link, Run, table_of
+from arbo.results.graphs import only_graph, pairs
+from arbo.results.run import ROWS_SHOWN, Run, table_of
 from arbo.results.run_folder import CORRECTIONS, save_run
-from arbo.results.views import rows_called
 
 if TYPE_CHECKING:
-    from pyarrow import Table
-
     from arbo.results.evaluation import Evaluation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions; `Run` describes its tables and views."""
+
+    explain, export, pairs = explain, export, pairs
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -46,20 +43,6 @@ class Result(Run):
         """
         rows = [] if self.correction_table is None else self.correction_table.to_pylist()
         return [{**row, "record": json.loads(row["record"])} for row in rows]
-
-    def explain(self, link: Link | str) -> Explanation:
-        """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions.
-
-        ``link`` is a link or the id of a mention; or, if only one mention has it, the id of a document, a cluster or an
-        entity, the name of an entity, or the text of a mention. Raise UsageError if no mention or several have it.
-        """
-        if not isinstance(link, Link):
-            rows = rows_called(self, str(link))
-            if len(rows) > 1:
-                some = ", ".join(self.mention_table["mention_id"].take(rows[:10]).to_pylist())
-                raise UsageError(f"{len(rows):,} mentions of {link!r}; choose one by its id, such as {some}")
-            return explain(self, self.links[int(rows[0])])
-        return explain(self, link)
 
     def evaluate(
         self, *, train: Iterable[Any] | None = None, per_document: bool = False, singletons: bool = True
@@ -97,24 +80,6 @@ class Result(Run):
         arrays = self.arrays()
         save_run(tables, self.manifest, folder, only_graph(arrays) if arrays and not texts else arrays)
 
-    def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
-        """Write the result in another format; return the counts of items that the format could not hold.
-
-        Args:
-            path: the file to write or replace; for `brat` and graphs a folder that is missing or empty.
-            to: `csv` (for spreadsheets) or `tsv` for the table of `to_pandas`; `jsonl`, `pubtator` or `brat` for
-                the documents; `conll` for the clusters of each document; `clusters` for clusters across documents;
-                `graphrag`, `lightrag` or `neo4j` for the graph of which the run was made, each cluster one node.
-            ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity),
-                `entities` (for NIL none), or `gold`, the annotated ids.
-
-        Raises:
-            UsageError: the format or ``ids`` is unknown; the run is not of such a graph; the format needs texts, but
-                the run has none; ``ids`` is `gold`, but no mention is annotated; or the path cannot be written.
-            DataError: the format cannot hold an id, or the graph has changed.
-        """
-        return export(self, path, to, ids)
-
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame` with one row for each mention, see `arbo.results.export.flat_table`.
 
@@ -130,14 +95,6 @@ class Result(Run):
             return frame
         levels = [Index(labels_of(metadata, key) or frame[key]) for key in index]
         return frame.drop(columns=[*columns.values()]).set_index(levels).rename_axis([*index.values()])
-
-    def pairs(self) -> Table:
-        """Return an Arrow table of the pairs of mentions that have an edge in the graph of the run, nearest first.
-
-        Its columns are ``mention_id_1, mention_id_2, name_1, name_2, score``. Pairs beyond the mention threshold are
-        there only with an edge model or average linkage. Raise UsageError if the run does not have its graph.
-        """
-        return pairs_of(self)
 
     def __arrow_c_stream__(self, schema: Any = None) -> Any:
         """Give the rows of `to_pandas` to polars and others, for example to ``polars.DataFrame(result)``."""

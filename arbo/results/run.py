@@ -123,12 +123,12 @@ class Run:
 
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; raise KeyError for an unknown id."""
-        return self.links[self._row_of_mention(mention_id)]
+        return self.links[self.row_of[mention_id]]
 
     def cluster_of(self, link: Link | str) -> Cluster:
         """Return the cluster of a link, or of the mention with this id; raise KeyError for an unknown id."""
         mention_id = link.mention.id if isinstance(link, Link) else str(link)  # a label of a Series may be a number
-        return self.clusters[int(self.cluster_rows[self._row_of_mention(mention_id)])]
+        return self.clusters[int(self.cluster_rows[self.row_of[mention_id]])]
 
     def text_of(self, document_id: str) -> str | None:
         """Return the text of a document, or None if the run has no texts; raise KeyError for an unknown id."""
@@ -198,11 +198,6 @@ class Run:
     def row_of(self) -> dict[str, int]:
         """Maps the id of each mention to its row."""
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
-
-    def _row_of_mention(self, mention_id: str) -> int:
-        if mention_id not in self.row_of:
-            raise KeyError(f"no mention has the id {mention_id!r}")
-        return self.row_of[mention_id]
 
     @cached_property
     def document_rows(self) -> np.ndarray:

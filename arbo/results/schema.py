@@ -235,22 +235,17 @@ SCHEMA: Mapping[str, Mapping[str, Column]] = {name: dict(columns_of(table)) for 
 
 def views_of(name: str, rows: pa.Table, others: Mapping[str, Sequence[Any]]) -> list[Any]:
     """Return rows of the table of a name as objects; ``others`` are the fields that it does not hold as they are."""
-    kind, columns = TABLES[name], dict[str, list[list[Any]]]()
+    kind, values = TABLES[name], {**others}
     for column, (field, *_) in SCHEMA[name].items():
-        if field not in others and column in rows.column_names:
-            columns.setdefault(field, []).append(rows[column].to_pylist())
-    values: list[Sequence[Any]] = []
-    for field in kind._fields:
-        if field in others:
-            values.append(others[field])
-        elif field not in columns:
-            values.append([kind._field_defaults[field]] * len(rows))
-        else:
-            first, *second = columns[field]
-            values.append(
-                [tuple(zip(*pair, strict=True)) for pair in zip(first, *second, strict=True)] if second else first
-            )
-    return [*map(kind, *values)]
+        if column not in rows.column_names:
+            values[field] = [kind._field_defaults[field]] * len(rows)
+        elif field not in values:
+            values[field] = rows[column].to_pylist()
+        elif field not in others:  # the second column of pairs
+            values[field] = [
+                tuple(zip(*pair, strict=True)) for pair in zip(values[field], rows[column].to_pylist(), strict=True)
+            ]
+    return [*map(kind, *(values[field] for field in kind._fields))]
 
 
 def problem_of(table: str, content: pa.Table) -> str | None:
