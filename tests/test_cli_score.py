@@ -111,7 +111,7 @@ def test_per_document(run: Run, write: Write) -> None:
     found = run("score", key, bad, "--set", "per_document=true", "--json").json["documents"]
     assert list(found) == ["d1", "d2", "d3"]
     assert found["d2"]["mentions"]["counts"] == [3, 3, 3, 3]
-    clusters = [read_clusters(path, "conll").documents["d2"] for path in (key, bad)]
+    clusters = [read_clusters(path, "conll")[0]["d2"] for path in (key, bad)]
     assert found["d2"]["coreference"] == json.loads(json.dumps(coreference_scores(*clusters)))
     assert "documents" not in run("score", key, bad, "--json").json
 

@@ -72,8 +72,8 @@ def test_brackets_are_read_as_by_the_reference_scorer(columns, read):
     clusters = reference_reading(columns)
     seen = set()
     first = [[m for m in dict.fromkeys(c) if not (m in seen or seen.add(m))] for c in clusters]
-    assert found.documents[NAME] == [cluster for cluster in first if cluster]
-    assert sum(found.notes.values()) == sum(map(len, clusters)) - len(seen)
+    assert found[0][NAME] == [cluster for cluster in first if cluster]
+    assert sum(found[1].values()) == sum(map(len, clusters)) - len(seen)
 
 
 # What a file says
@@ -81,7 +81,7 @@ def test_brackets_are_read_as_by_the_reference_scorer(columns, read):
 
 @pytest.mark.parametrize(("columns", "clusters"), [(["-", "_", "*"], []), (["(one)|(2-b)"], [[(0, 0)]])])
 def test_brackets(columns, clusters, read):
-    assert read([BEGIN, *words(*columns), END]).documents == {NAME: clusters}
+    assert read([BEGIN, *words(*columns), END])[0] == {NAME: clusters}
 
 
 def test_documents_and_parts(read):
@@ -89,8 +89,8 @@ def test_documents_and_parts(read):
             "# global", "", BEGIN, *words("-", "(1)"), "", *words("(1)"), END, "#begin document (a); part 001 ", END,
             "#begin document b", "  ", *words("(1)"), END, "", "# done",
         ])  # fmt: skip
-    assert found.documents == {NAME: [[(1, 1), (2, 2)]], "(a); part 001 ": [], "b": [[(0, 0)]]}
-    assert found.notes == {}
+    assert found[0] == {NAME: [[(1, 1), (2, 2)]], "(a); part 001 ": [], "b": [[(0, 0)]]}
+    assert found[1] == {}
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_layout_changes_nothing(change, read):
     text = "\n".join((BEGIN, *words("(1", "-", "1)|(2)", "(2)"), END, ""))
     expected = {NAME: [[(0, 2)], [(2, 2), (3, 3)]]}
     assert change(text) != text
-    assert read(text.split("\n")).documents == expected
-    assert read(change(text).split("\n")).documents == expected
+    assert read(text.split("\n"))[0] == expected
+    assert read(change(text).split("\n"))[0] == expected
 
 
 def test_a_last_column_of_blanks_is_the_last_not_the_line(read):
     """The reference scorer would search the whole line and find a mention of chain 7 in the word."""
-    assert read([BEGIN, "a 0 0 (7) NN (TOP* (1)", END]).documents == {NAME: [[(0, 0)]]}
-    assert read([BEGIN, "a 0 0 (7) NN (TOP* -", END]).documents == {NAME: []}
+    assert read([BEGIN, "a 0 0 (7) NN (TOP* (1)", END])[0] == {NAME: [[(0, 0)]]}
+    assert read([BEGIN, "a 0 0 (7) NN (TOP* -", END])[0] == {NAME: []}
 
 
 # Files that cannot be meant
@@ -199,8 +199,8 @@ def test_clusters(read):
         ],
         "jsonl",
     )
-    assert found.documents == {"d": [["a", 1, "1", (0, 4), ((0, 1), (4, 5))], ["b"]], "": [["a"], ["b"]], "e": []}
-    assert found.notes == {}
+    assert found[0] == {"d": [["a", 1, "1", (0, 4), ((0, 1), (4, 5))], ["b"]], "": [["a"], ["b"]], "e": []}
+    assert found[1] == {}
 
 
 def test_of_repeated_mentions_the_first_counts(read):
@@ -227,9 +227,9 @@ def test_the_documents_of_the_key_are_scored():
 
 def test_a_repeated_mention_that_the_key_lacks_counts_once(read):
     """The reference scorer keeps it twice: it would divide the precision of B-cubed by 4, not 3."""
-    key = read([BEGIN, *words("(1)", "(1)", "-"), END]).documents
+    key = read([BEGIN, *words("(1)", "(1)", "-"), END])[0]
     response = read([BEGIN, *words("(1)", "(1)", "(1)|(2)"), END])
-    assert response.notes == {REPEATED: 1}
-    counts = paired_counts(key, response.documents).total
+    assert response[1] == {REPEATED: 1}
+    counts = paired_counts(key, response[0]).total
     assert counts.pop("mentions") == [2, 2, 2, 3]
     assert counts == coreference_counts([["a", "b"]], [["a", "b", "c"]])

@@ -169,7 +169,7 @@ def test_exported_links_are_scored_as_the_run_is(result: arbo.Result, tmp_path: 
         gold.export(tmp_path / f"{ids}.jsonl", "clusters", ids=ids)
         gold.export(tmp_path / f"{ids}.conll", "conll", ids=ids)
     together, by_document = (
-        paired_counts(*(read_clusters(tmp_path / f"{ids}.{suffix}").documents for ids in ("gold", "links"))).total
+        paired_counts(*(read_clusters(tmp_path / f"{ids}.{suffix}")[0] for ids in ("gold", "links"))).total
         for suffix in ("jsonl", "conll")
     )
     assert scores_from_counts(together)["conll"] == pytest.approx(gold.evaluate().coreference["conll"])
@@ -264,7 +264,7 @@ def test_gold_clusters_are_exported_beside_gold_ids(tmp_path: Path) -> None:
         assert run.export(tmp_path / "gold.jsonl", "jsonl", ids="gold") == {}
         assert list(arbo.read_documents(tmp_path / "gold.jsonl")) == documents
         run.export(tmp_path / "key.jsonl", "clusters", ids="gold")
-        assert read_clusters(tmp_path / "key.jsonl").documents == {"": [["d-0"], ["d-1"], ["d-2"]]}
+        assert read_clusters(tmp_path / "key.jsonl")[0] == {"": [["d-0"], ["d-1"], ["d-2"]]}
         run.export(tmp_path / "links.jsonl", "jsonl")
         linked = arbo.read_documents(tmp_path / "links.jsonl").mentions
         assert [(m.gold, m.cluster) for m in linked] == [((link.cluster,), None) for link in run.links]

@@ -145,14 +145,14 @@ def score(
     ignored, as is all but the first of repeated mentions. Notes on stderr report such cases.
     """
     from arbo.engine import Report, Resampling, report
-    from arbo.results.coreference_files import ClusterFile, paired_counts, read_clusters
+    from arbo.results.coreference_files import Clusters, paired_counts, read_clusters
 
-    def read(path: Path) -> ClusterFile:
-        clustered = read_clusters(path, format_, singletons=not scoring.remove_singletons)
-        console.say_notes(clustered.notes, f"{path.name}: ")
-        if not any(clustered.documents.values()):
+    def read(path: Path) -> Clusters:
+        clusters, notes = read_clusters(path, format_, singletons=not scoring.remove_singletons)
+        console.say_notes(notes, f"{path.name}: ")
+        if not any(clusters.values()):
             console.warn(f"{path.name}: no mentions")
-        return clustered
+        return clusters
 
     systems = _name_systems(responses)
     for file in save or ():
@@ -161,11 +161,11 @@ def score(
     pairs: dict[str, PairedCounts] = {}
     true = read(key)
     for name, path in systems.items():
-        pairs[name] = paired_counts(true.documents, read(path).documents)
+        pairs[name] = paired_counts(true, read(path))
         _say_unpaired(name, pairs[name])
-    if len(true.documents) == 1:
+    if len(true) == 1:
         console.say(f"{key.name}: one document; intervals and significance tests need two or more")
-    title = f"{'F1' if len(pairs) > 1 else next(iter(pairs))} against {key.name}, {_counted(len(true.documents))}"
+    title = f"{'F1' if len(pairs) > 1 else next(iter(pairs))} against {key.name}, {_counted(len(true))}"
     lines = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
     table = Report.of(lines, title=title, how=Resampling(seed=scoring.seed))
     scores: dict[str, dict[str, Any]] = {

@@ -13,16 +13,7 @@ from arbo.progress import bars
 
 ClusterFormat = Literal["conll", "jsonl"]
 Clusters = Mapping[str, Sequence[Sequence[Hashable]]]
-"""The clusters of each document, by its name."""
-
-
-class ClusterFile(NamedTuple):
-    """The content of a file of clusters."""
-
-    documents: Clusters
-    """in the order of the file, each mention once; a document without clusters has an empty list"""
-    notes: Mapping[str, int]
-    """irregularities and their counts"""
+"""The clusters of each document, by its name, each mention once; [] for a document without clusters."""
 
 
 class PairedCounts(NamedTuple):
@@ -41,8 +32,10 @@ class PairedCounts(NamedTuple):
         return sum(self.documents.values(), _counts([], []))
 
 
-def read_clusters(file: Path, format_: ClusterFormat | None = None, *, singletons: bool = True) -> ClusterFile:
-    """Read the clusters of a file by document, perhaps without those of one mention.
+def read_clusters(
+    file: Path, format_: ClusterFormat | None = None, *, singletons: bool = True
+) -> tuple[Clusters, Mapping[str, int]]:
+    """Read the clusters of a file by document, perhaps without those of one mention, and count its irregularities.
 
     The name of a document of CoNLL is the text after ``#begin document``, including blanks at its end; its mentions are
     spans of words. Of repeated mentions in a document, the first counts: the one in the first cluster with the mention.
@@ -72,7 +65,7 @@ def read_clusters(file: Path, format_: ClusterFormat | None = None, *, singleton
     records.notes["repeated mentions left out; the first of each counts"] += n_all - n_first
     least = 1 if singletons else 2
     kept = {name: [one for one in clusters if len(one) >= least] for name, clusters in first.items()}
-    return ClusterFile(kept, +records.notes)
+    return kept, +records.notes
 
 
 def _first_of_each(clusters: Iterable[Sequence[Hashable]]) -> Iterator[list[Hashable]]:
