@@ -62,19 +62,15 @@ def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | No
     """Return the documents or tables of what `Corpus.of` takes, notes on names, and the `index_of` the frame."""
     read = "read files with arbo.read_documents(path), or put a single name into a list"
     items = items_of(table, "expected documents", "document", read)
-    is_row = bool(items) and isinstance(items[0], Mapping)
-    columns = {*items[0]} if is_row else set()
-    are_texts = bool({"mentions", "document_id"} & columns) or (name not in columns and "text" in columns)
+    columns = {*items[0]} if items and isinstance(items[0], Mapping) else None
     if are_names(table, items):
         tables, index = tables_of_names(table, items), index_of(table)
-    elif name is not None and is_row and not are_texts:
-        tables, index = tables_of_column(table, items, name), index_of(table[name]) if hasattr(table, "iloc") else {}
-    elif is_row:
+    elif columns is None:
+        return [document_of_doc(str(row), item) if is_doc(item) else item for row, item in enumerate(items)], None, {}
+    elif name is None or {"mentions", "document_id"} & columns or (name not in columns and "text" in columns):
         return documents_of(placed(items)), None, index_of(table)
-    elif items and is_doc(items[0]):
-        return [document_of_doc(str(number), doc) for number, doc in enumerate(items)], None, {}
     else:
-        return items, None, {}
+        tables, index = tables_of_column(table, items, name), index_of(table[name]) if hasattr(table, "iloc") else {}
     return tables, blank_notes(tables.mentions), index
 
 
