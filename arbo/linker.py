@@ -377,7 +377,7 @@ class Linker:
             result = describe(self.kb, weighed, clusters, config, decided, confidence)
         if (kept := mentions.arrays(self.encoder)) and self.kb is not None:
             kept |= {f"kb.{name}": hashes for name, hashes in self.kb.keys._asdict().items()}
-        arrays = arrays | kept if kept else only_graph(arrays)
+        arrays = {**arrays, **kept} if kept else {**only_graph(arrays)}
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
         limits = {type_: threshold_for(gap) for type_, gap in gaps.items()}
         state: dict[str, Any] = {"gap": gaps.get(""), "gaps": gaps, "limits": limits}

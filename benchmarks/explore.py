@@ -67,7 +67,7 @@ def synthetic(n: int) -> arbo.Result:
     near, scores = (links[name].combine_chunks().flatten() for name in ("candidates", "candidate_scores"))
     kept["entities"] = pa.compute.index_in(near, known["entity_id"].combine_chunks()).to_numpy().reshape(n, -1)
     kept["entity_dissimilarity"] = 1 - scores.to_numpy().reshape(n, -1)
-    return arbo.Result(mentions, links, clusters, manifest, documents, known, None, lambda: kept)
+    return arbo.Result(mentions, links, clusters, documents, known, None, manifest, lambda: kept)
 
 
 def _tables(

@@ -20,6 +20,9 @@ import pyarrow.compute as pc
 from arbo import errors
 from arbo.files import json_text
 
+Arrays = Mapping[str, npt.NDArray[Any]]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 _STRING = pa.string()
 _AT_ONCE = 1 << 12
 Item = TypeVar("Item")
@@ -105,7 +108,7 @@ def views(kind: type[Item], columns: Mapping[str, Sequence[Any]]) -> list[Item]:
     return made
 
 
-def text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     """Return the bytes of strings, read-only, and where each begins, and the last ends; (strings + 1,).
 
     >>> text, start = text_of(strings(["a", "\u00e9t\u00e9"]))
@@ -119,7 +122,7 @@ def text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
     return text, start - start[0] if start[0] else start
 
 
-def numbers(values: npt.NDArray[Any], *, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+def numbers(values: npt.NDArray[Any], *, missing: Bools | None = None) -> pa.Array:
     """Return numbers or truth values as an Arrow array of the same type; null where ``missing`` is true.
 
     >>> numbers(np.array([0.5, 2.0]), missing=np.array([False, True])).to_pylist()
@@ -130,7 +133,7 @@ def numbers(values: npt.NDArray[Any], *, missing: npt.NDArray[np.bool_] | None =
     return pa.Array.from_buffers(kind, len(values), [None if missing is None else _bits(~missing), content])
 
 
-def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
     """Return the first row of each value among the known ones; -1 for a value that is missing among them, or null.
 
     Only the distinct values are hashed, which are often fewer than the known ones.
@@ -141,18 +144,18 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> npt.NDArray[n
     there = np.flatnonzero(numbered >= 0)[::-1]  # so that the first row stays
     row = np.full(len(encoded.dictionary) + 1, -1)  # the last is that of null
     row[numbered[there]] = there
-    rows: npt.NDArray[np.int64] = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
+    rows: Ints = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
     return rows
 
 
-def codes_of(values: Iterable[Hashable]) -> npt.NDArray[np.int64]:
+def codes_of(values: Iterable[Hashable]) -> Ints:
     """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
     items = list(values)
     number = {value: code for code, value in enumerate(dict.fromkeys(items))}
     return np.fromiter(map(number.__getitem__, items), np.int64, len(items))
 
 
-def coded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+def coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
     """Return a code for each value, and the distinct values by code; null has the code after them."""
     encoded = column.combine_chunks().dictionary_encode()
     return pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy().astype(np.int64), encoded.dictionary
@@ -206,5 +209,5 @@ def _valid(values: Sequence[object | None]) -> pa.Buffer | None:
     return _bits(np.array([value is not None for value in values], np.bool_)) if None in values else None
 
 
-def _bits(truths: npt.NDArray[np.bool_]) -> pa.Buffer:
+def _bits(truths: Bools) -> pa.Buffer:
     return pa.py_buffer(np.packbits(truths, bitorder="little"))

@@ -24,7 +24,7 @@ from arbo.data.tables import Documents, Tables, check_ids, metadata_in, names_in
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
-Ids = npt.NDArray[np.signedinteger[Any]]
+Ints = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -219,8 +219,8 @@ class MentionInput(NamedTuple):
 class Inputs(OnDemand[MentionInput]):
     """Some mentions of a corpus: their names and further columns at once, and an object for one that is looked at."""
 
-    def __init__(self, corpus: Corpus, rows: Ids | None = None) -> None:
-        self.rows: Ids = np.arange(corpus.n_mentions) if rows is None else rows
+    def __init__(self, corpus: Corpus, rows: Ints | None = None) -> None:
+        self.rows: Ints = np.arange(corpus.n_mentions) if rows is None else rows
         super().__init__(len(self.rows))
         self.corpus = corpus
 
@@ -244,11 +244,11 @@ class Inputs(OnDemand[MentionInput]):
     def _names(self) -> list[pa.Array]:
         return [_whole(self.corpus.tables.mentions[name]) for name in ("expansion", "text")]
 
-    def ids_at(self, places: Ids) -> pa.Array:
+    def ids_at(self, places: Ints) -> pa.Array:
         """Return the ids of mentions; null for -1."""
         return self.ids.take(numbers(self.rows[places], missing=places < 0))
 
-    def names_at(self, places: Ids) -> pa.Array:
+    def names_at(self, places: Ints) -> pa.Array:
         """Return the names of mentions."""
         rows = numbers(self.rows[places])
         return pc.coalesce(*(names.take(rows) for names in self._names))
@@ -257,7 +257,7 @@ class Inputs(OnDemand[MentionInput]):
         """Return a column of the table of mentions, see `arbo.data.tables`."""
         return list(self.corpus.tables.mentions[name].take(numbers(self.rows)).to_pylist())
 
-    def taken(self, places: Ids) -> Inputs:
+    def taken(self, places: Ints) -> Inputs:
         """Return the mentions in these places."""
         return Inputs(self.corpus, self.rows[places])
 

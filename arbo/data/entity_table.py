@@ -125,35 +125,24 @@ def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence
             yield column.to_pylist()
 
 
-class Ids(NamedTuple):
-    """The ids and alternative ids of a table, by which `KnowledgeBase.rows` finds its rows."""
+def sound(table: pa.RecordBatch, notes: Counter[str]) -> tuple[pa.RecordBatch, Hashes, Ints]:
+    """Return the entities without empty aliases, and without a second entity with the same id and content.
 
-    table: pa.RecordBatch
-    hashes: Hashes
-    """(ids,) the hashes of all ids and alternative ids, ascending."""
-    places: Ints
-    """(ids,) the rows of their entities; of equal ids, an entity's own comes first, then alternative ids by row."""
-
-    @classmethod
-    def of(cls, table: pa.RecordBatch) -> Ids:
-        """Hash the ids of a table, and sort the hashes."""
-        others = table["alternative_ids"]
-        hashes = np.concatenate([hashes_of(table["id"]), hashes_of(others.flatten())])
-        rows = np.concatenate([np.arange(len(table)), np.from_dlpack(pc.list_parent_indices(others))])
-        order = np.argsort(hashes, kind="stable")
-        return cls(table, hashes[order], rows[order])
-
-
-def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:
-    """Return the ids of the entities without empty aliases, and without a second entity with the same id and content.
-
-    Count what is left out, and alternative ids that several entities have. Raise DataError for different entities with
-    the same id.
+    Also return the hashes of all ids and alternative ids, ascending, and the rows of their entities; (ids,) both. Of
+    equal ids, an entity's own comes first, then alternative ids by row. Count what is left out, and alternative ids
+    that several entities have. Raise DataError for different entities with the same id.
     """
-    table = _without_empty_aliases(table, notes)
-    ids = Ids.of(table)
-    same = np.flatnonzero(ids.hashes[1:] == ids.hashes[:-1])
-    some = np.unique(ids.places[np.append(same, same + 1)])  # the others share no id
+    if n := _n_blank(table["aliases"].flatten()):
+        notes["empty aliases dropped"] += n
+        (lists,) = columns_in(table, ["aliases"])
+        table = with_columns(table, aliases=[[alias for alias in aliases if alias.strip()] for aliases in lists])
+    more = table["alternative_ids"]
+    hashes = np.concatenate([hashes_of(table["id"]), hashes_of(more.flatten())])
+    places = np.concatenate([np.arange(len(table)), np.from_dlpack(pc.list_parent_indices(more))])
+    order = np.argsort(hashes, kind="stable")
+    hashes, places = hashes[order], places[order]
+    same = np.flatnonzero(hashes[1:] == hashes[:-1])
+    some = np.unique(places[np.append(same, same + 1)])  # the others share no id
     rows = [*zip(some.tolist(), *columns_in(table.take(numbers(some)), ("id", "alternative_ids")), strict=True)]
     row_of: dict[str, int] = {}
     if gone := [row for row, id_, _ in rows if row_of.setdefault(id_, row) != row]:
@@ -167,15 +156,7 @@ def sound(table: pa.RecordBatch, notes: Counter[str]) -> Ids:
     notes["alternative ids ignored, since they are another entity's own id"] += ignored
     shared = {(other, row) for row, _, others in rows for other in others if other not in row_of}
     notes["alternative ids shared with an earlier entity"] += len(shared) - len({other for other, _ in shared})
-    return ids
-
-
-def _without_empty_aliases(table: pa.RecordBatch, notes: Counter[str]) -> pa.RecordBatch:
-    if not (n := _n_blank(table["aliases"].flatten())):
-        return table
-    notes["empty aliases dropped"] += n
-    (lists,) = columns_in(table, ["aliases"])
-    return with_columns(table, aliases=[[alias for alias in aliases if alias.strip()] for aliases in lists])
+    return table, hashes, places
 
 
 class Names(NamedTuple):
@@ -198,6 +179,3 @@ class Names(NamedTuple):
             equal = pc.equal(names.take(numbers(later)), names.take(numbers(later - back)))
             is_new[later[np.from_dlpack(pc.indices_nonzero(equal))]] = False
         return cls(Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new])
-
-    def __repr__(self) -> str:
-        return f"Names({len(self.names):,} names of {len(set(self.rows.tolist())):,} entities)"

@@ -9,19 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain, compress
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.corpus import Corpus
+from arbo.data.arrow import Bools
+from arbo.data.corpus import Corpus, Ints
 from arbo.data.gold_ids import changes, known_ids
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.tables import labels_in
-
-Ints = npt.NDArray[np.signedinteger[Any]]
-Bools = npt.NDArray[np.bool_]
 
 RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
 """Lengths of candidate lists for which recall is reported."""

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import numpy.typing as npt
 import pyarrow as pa
 
 from arbo import files
-from arbo.data.entity_table import SCHEMA, Ids
+from arbo.data.arrow import Arrays
+from arbo.data.entity_table import SCHEMA
 from arbo.errors import DataError
-
-Arrays = Mapping[str, npt.NDArray[Any]]
 
 ADVICE, MANIFEST = "build the index again with `arbo kb index`", "arbo-index.json"
 _KEYS = {"kb": dict, "encoder": dict, "files": dict}
@@ -36,8 +34,8 @@ class IndexFolder(NamedTuple):
         """Open an index after checking its manifest; raise DataError if it is no index, or of a newer arbo."""
         return cls(Path(path), FORMAT.read(Path(path)))
 
-    def ids(self) -> Ids:
-        """Return the entities and the rows of all ids, mapped into memory; raise DataError if they are damaged."""
+    def table(self) -> pa.RecordBatch:
+        """Return the entities, mapped into memory; raise DataError if they are damaged."""
         file = self.folder / "kb/entities.arrow"
         try:
             table = pa.ipc.open_file(pa.memory_map(str(file))).get_batch(0)
@@ -46,9 +44,9 @@ class IndexFolder(NamedTuple):
                 raise ValueError("other columns")
         except (OSError, ValueError, pa.ArrowException) as error:
             raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(file)) from None
-        return Ids(table, **self.arrays("kb"))
+        return table
 
-    def arrays(self, folder: str) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, folder: str) -> Arrays:
         """Map the arrays in the subfolder ``kb``, ``encoder`` or ``vectors``; changes are not written to the files.
 
         Raise DataError if a file is missing, cut or damaged at its beginning.

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.arrow import numbers
+from arbo.data.arrow import Ints, numbers
 from arbo.data.documents import Entity
-from arbo.data.entity_table import CONTENT, Entities, Ids, Names, columns_in, joined, sound, table_of, with_columns
-from arbo.data.fingerprint import hash_of, update
+from arbo.data.entity_table import CONTENT, Entities, Names, columns_in, joined, sound, table_of, with_columns
+from arbo.data.fingerprint import Hashes, hash_of, update
 from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
@@ -51,8 +51,12 @@ class KnowledgeBase:
     (['flu', 'influenza'], [0, 0])
     """
 
-    ids: Ids
-    """The table, and the rows of all ids."""
+    table: pa.RecordBatch
+    """The entities, with the columns of `arbo.data.entity_table.SCHEMA`."""
+    hashes: Hashes
+    """(ids,) the hashes of all ids and alternative ids, ascending."""
+    places: Ints
+    """(ids,) the rows of their entities; of equal ids, an entity's own comes first, then alternative ids by row."""
     notes: dict[str, int]
     stored: IndexFolder | None = None
     source: Mapping[str, Any] | None = None
@@ -67,7 +71,8 @@ class KnowledgeBase:
         else:
             table = entities if isinstance(entities, pa.RecordBatch) else table_of(entities)
         counts = Counter(notes or {})
-        vars(self).update(ids=sound(table, counts), notes=dict(+counts))
+        table, hashes, places = sound(table, counts)
+        vars(self).update(table=table, hashes=hashes, places=places, notes=dict(+counts))
 
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
@@ -85,13 +90,9 @@ class KnowledgeBase:
         """
         stored = IndexFolder.open(path)
         known, kb = stored.manifest["kb"], cls.__new__(cls)
-        vars(kb).update(ids=stored.ids(), notes=dict(known["notes"]), stored=stored, fingerprint=known["fingerprint"])
+        vars(kb).update(table=stored.table(), **stored.arrays("kb"), stored=stored)
+        vars(kb).update(notes=dict(known["notes"]), fingerprint=known["fingerprint"])
         return kb
-
-    @property
-    def table(self) -> pa.RecordBatch:
-        """The entities, with the columns of `arbo.data.entity_table.SCHEMA`."""
-        return self.ids.table
 
     @cached_property
     def entities(self) -> Sequence[Entity]:
@@ -112,12 +113,11 @@ class KnowledgeBase:
         """Return the row of the entity with this id or, without one, all rows with this alternative id, ascending."""
         if not isinstance(entity_id, str):
             return ()
-        table, hashes, places = self.ids
         key = hash_of(entity_id)
-        first, last = (np.searchsorted(hashes, key, side) for side in ("left", "right"))
-        rows = dict.fromkeys(places[first:last].tolist())
-        own = [row for row in rows if table["id"][row].as_py() == entity_id]
-        return tuple(own[:1] or [row for row in rows if entity_id in table["alternative_ids"][row].as_py()])
+        first, last = (np.searchsorted(self.hashes, key, side) for side in ("left", "right"))
+        rows = dict.fromkeys(self.places[first:last].tolist())
+        own = [row for row in rows if self.table["id"][row].as_py() == entity_id]
+        return tuple(own[:1] or [row for row in rows if entity_id in self.table["alternative_ids"][row].as_py()])
 
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
         """Return the distinct rows that `rows` finds for these ids, of entities of the domain, in the order of the ids.

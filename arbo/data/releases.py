@@ -4,14 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.arrow import numbers, rows_among, strings
+from arbo.data.arrow import Bools, Ints, numbers, rows_among, strings
 from arbo.data.fingerprint import Hashes, hashes_of, hashes_of_rows
 
 _OF_CONTENT = ("name", "aliases", "definition", "types", "domain")
-Rows = npt.NDArray[np.int64]
 
 
 class Keys(NamedTuple):
@@ -47,7 +45,7 @@ class Exchange(NamedTuple):
         counts |= {"changed": n_kept - int(is_same.sum()), "replaced": int((replaced >= 0).sum())}
         return {name: count for name, count in counts.items() if count}
 
-    def unchanged(self) -> Rows:
+    def unchanged(self) -> Ints:
         """Return the row of each earlier entity now, ascending; -1 if it is gone, changed, or not in the same order.
 
         An entity is out of order if it comes before any that precedes it in the earlier knowledge base. So an entity
@@ -73,7 +71,7 @@ class Exchange(NamedTuple):
                 causes[id_] = f"{id_} has changed"
         return causes
 
-    def _rows(self) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    def _rows(self) -> tuple[Ints, Bools]:
         """Return the row of each earlier entity now, by its id, or -1; and whether its content is the same."""
         row = _rows_of(self.before.ids, self.after.ids)
         return row, (row >= 0) & (np.append(self.after.contents, np.uint64(0))[row] == self.before.contents)
@@ -83,6 +81,6 @@ def _hashed(ids: Iterable[str]) -> Hashes:
     return hashes_of(strings([*ids]))
 
 
-def _rows_of(ids: Hashes, there: Hashes) -> Rows:
+def _rows_of(ids: Hashes, there: Hashes) -> Ints:
     """Return the row of each id among those that are there, or -1."""
     return rows_among(*(pa.chunked_array([numbers(hashes)]) for hashes in (ids, there)))

@@ -12,24 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, compress
+from itertools import compress
 from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, json_strings, numbers, parsed, rows_among, starts, string_lists, strings, views
 from arbo.data.documents import Document, Mention
-from arbo.engine import ranges
+from arbo.engine import Bools, Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.text.abbreviations import expander
-from arbo.text.checks import Span
-
-Ints = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 _OF_DOCUMENTS = {"id": "document_id", "text": "text", "domain": "domain"}
 _OF_MENTIONS = {name: name for name in ("document_id", "spans", "text", "type", "gold")}
@@ -47,7 +42,7 @@ class Tables:
     documents: pa.Table
     mentions: pa.Table
     """The mentions, in the order of the documents."""
-    sizes: Ints
+    sizes: Ids
     """(documents,) the number of mentions of each."""
 
     @classmethod
@@ -56,11 +51,12 @@ class Tables:
         for other in (one for one in documents if not isinstance(one, Document)):
             raise UsageError(f"expected documents, not {type(other).__name__}; make them from dicts with Corpus.of")
         mentions = [mention for document in documents for mention in document.mentions]
+        ends = np.array([span for mention in mentions for span in mention.spans], np.int32).reshape(-1, 2)
         scores = [mention.score for mention in mentions]
         rows = {
             "mention_id": strings([mention.id for mention in mentions]),
             "document_id": strings([mention.document_id for mention in mentions]),
-            "spans": _spans([mention.spans for mention in mentions]),
+            "spans": _span_lists(ends[:, 0], ends[:, 1], np.array([len(one.spans) for one in mentions], np.int32)),
             "text": strings([mention.text for mention in mentions]),
             "type": strings([mention.type for mention in mentions]),
             "domain": strings([document.domain for document in documents for _ in document.mentions]),
@@ -104,22 +100,22 @@ class Tables:
         return cls(documents, mentions, np.concatenate([part.sizes for part in parts]))
 
     @cached_property
-    def first(self) -> Ints:
+    def first(self) -> Ids:
         """(documents,) the row of the first mention of each."""
-        first: Ints = np.cumsum(self.sizes) - self.sizes
+        first: Ids = np.cumsum(self.sizes) - self.sizes
         return first
 
     @cached_property
-    def home(self) -> Ints:
+    def home(self) -> Ids:
         """(mentions,) the row of the document of each."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def taken(self, rows: Ints) -> Self:
+    def taken(self, rows: Ids) -> Self:
         """Return the documents in these rows, with their mentions."""
         mentions = ranges(self.first[rows], self.sizes[rows])
         return type(self)(_taken(self.documents, rows), _taken(self.mentions, mentions), self.sizes[rows])
 
-    def of_mentions(self, chosen: npt.NDArray[np.bool_]) -> Self:
+    def of_mentions(self, chosen: Bools) -> Self:
         """Return all documents with the chosen mentions alone; ``chosen`` is of shape (mentions,)."""
         sizes = np.bincount(self.home[chosen], minlength=len(self.sizes))
         return type(self)(self.documents, _taken(self.mentions, np.flatnonzero(chosen)), sizes)
@@ -178,7 +174,7 @@ def rows_with(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
     return dict(sorted(((id_, row) for id_, row in zip(known, rows, strict=True) if row >= 0), key=itemgetter(1)))
 
 
-def _taken(table: pa.Table, rows: Ints) -> pa.Table:
+def _taken(table: pa.Table, rows: Ids) -> pa.Table:
     """Return these rows of a table, without optional columns that have no value."""
     if not np.array_equal(rows, np.arange(len(table))):
         table = table.take(numbers(rows))
@@ -242,12 +238,7 @@ def _optional(name: str, values: Sequence[Any]) -> dict[str, pa.Array]:
     return {name: json_strings(values) if name == "metadata" else strings(values)} if any(values) else {}
 
 
-def _spans(spans: Sequence[Sequence[Span]]) -> pa.Array:
-    ends = np.array([*chain.from_iterable(spans)], np.int32).reshape(-1, 2)
-    return _span_lists(ends[:, 0], ends[:, 1], np.array([*map(len, spans)], np.int32))
-
-
-def _span_lists(start: Int32s, end: Int32s, count: Int32s) -> pa.Array:
+def _span_lists(start: Ids, end: Ids, count: Ids) -> pa.Array:
     pairs = pa.StructArray.from_arrays([numbers(start), numbers(end)], ["start", "end"])
     return pa.ListArray.from_arrays(starts(count), pairs)
 
@@ -277,7 +268,7 @@ def labels_in(mentions: pa.Table) -> list[list[str] | None]:
     return [ids if ids or name is None else [name] for ids, name in both]
 
 
-def numbered(mentions: pa.Table) -> Ints:
+def numbered(mentions: pa.Table) -> Ids:
     """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
     spans = mentions["spans"].combine_chunks()
     length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
@@ -289,7 +280,7 @@ def numbered(mentions: pa.Table) -> Ints:
         there = flat[np.minimum(start + place, len(flat) - 1)]
         keys += list(np.where(place < length[:, None], there, -1).T)
     keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-    order: Ints = np.lexsort(keys[::-1])
+    order: Ids = np.lexsort(keys[::-1])
     return order
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from arbo.data import KnowledgeBase
-from arbo.data.index_folder import ADVICE, FORMAT, Arrays, IndexFolder, write_index
+from arbo.data.arrow import Arrays
+from arbo.data.index_folder import ADVICE, FORMAT, IndexFolder, write_index
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder, same_model
 from arbo.encoders.ngrams import Frequencies, NamedEntities, NgramEncoder
@@ -51,9 +52,8 @@ def build_index(
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
     fitted, entities = encoded(base, maker, announce)
     corpus = entities.whole if isinstance(entities, NamedEntities) else entities
-    _, hashes, places = base.ids
-    arrays = {"kb": {"hashes": hashes, "places": places}, "encoder": _state(fitted, maker), "vectors": corpus.arrays()}
-    arrays |= {"words": word_index(base).arrays(), "keys": base.keys._asdict()}
+    arrays = {"kb": {"hashes": base.hashes, "places": base.places}, "encoder": _state(fitted, maker)}
+    arrays |= {"vectors": corpus.arrays(), "words": word_index(base).arrays(), "keys": base.keys._asdict()}
     known = {"entities": len(base), "fingerprint": base.fingerprint, "notes": base.notes}
     write_index(path, known, maker.settings, base.table, arrays)
     return KnowledgeBase.from_index(path)

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import scipy  # its modules are imported when they are used
 
-from arbo.data.gold import Bools, Ints
+from arbo.data.arrow import Bools
+from arbo.data.corpus import Ints
 from arbo.engine import Weights
 from arbo.files import json_ready
 from arbo.results.run import table_of

@@ -19,13 +19,12 @@ from functools import cache, partial
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.corrections.edits import uncorrected
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
-from arbo.data.arrow import json_strings, numbers, rows_among, strings
+from arbo.data.arrow import Arrays, json_strings, numbers, rows_among, strings
 from arbo.data.corpus import Inputs
 from arbo.data.releases import Exchange, Keys
 from arbo.data.tables import Tables, check_ids, metadata_in, names_in, numbered, rows_with
@@ -41,8 +40,6 @@ from arbo.results.run import Run, rows_in
 from arbo.retrieval.groups import EncodedKb, SearchAll
 from arbo.retrieval.reranking import Reranker, known_scores
 from arbo.retrieval.retrieval import FROZEN, EarlierSearch, Mentions
-
-Arrays = Mapping[str, npt.NDArray[Any]]
 
 _MOST_UNSEEN = 0.25
 """A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""

@@ -105,7 +105,7 @@ def describe(
     }
     entities = pa.table({"entity_id" if name == "id" else name: known.column(name, rows) for name in known.columns})
     every = None if corrections is None else correction_table(corrections.lines)
-    return Result(mentions, links, cluster_rows, manifest, documents.tables.documents, entities, every)
+    return Result(mentions, links, cluster_rows, documents.tables.documents, entities, every, manifest)
 
 
 def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:

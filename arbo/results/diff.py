@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +14,7 @@ from arbo.data.arrow import numbers, strings
 from arbo.data.releases import Exchange, Keys
 from arbo.files import PathLike
 from arbo.results.export import sentences_of
-from arbo.results.run import Ints, Run, rows_in
+from arbo.results.run import Bools, Ints, Run, rows_in
 
 _FIRST = ("moved", "split", "merged", "linked", "unlinked", "gone", "renamed", "grown", "shrunk", "new")
 """The kinds of changes of clusters, those that matter most first."""
@@ -300,6 +299,6 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) 
     )
 
 
-def _differ(was: pa.ChunkedArray, now: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def _differ(was: pa.ChunkedArray, now: pa.ChunkedArray) -> Bools:
     """Return whether ids differ, of which null is one."""
     return np.asarray(pc.not_equal(pc.fill_null(was, ""), pc.fill_null(now, "")))

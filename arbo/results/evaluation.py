@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from arbo import engine
 from arbo.data import Corpus
-from arbo.data.arrow import coded, rows_among
-from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
+from arbo.data.arrow import Bools, coded, rows_among
+from arbo.data.corpus import Ints
+from arbo.data.gold import RECALL_AT, Gold
 from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError
 from arbo.results.run import Run

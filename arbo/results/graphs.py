@@ -7,35 +7,32 @@ decided as ``decided.*``, the fields of `Decisions`. Mentions have the order of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers
+from arbo.data.arrow import Arrays, numbers
 from arbo.data.tables import names_in, numbered
 from arbo.errors import UsageError
-from arbo.results.run import Run, rows_in
+from arbo.results.run import Ints, Run, rows_in
 
 if TYPE_CHECKING:
     from arbo.engine import Decisions, Graph
 
-Array = npt.NDArray[Any]
 _MENTIONS, _ENTITIES = ("mentions", "mention_dissimilarity"), ("entities", "entity_dissimilarity")
 _EDGES = ("graph.source", "graph.target", "graph.weight")
 
 
-def graph_arrays(graph: Graph, decisions: Decisions | None) -> dict[str, Array]:
+def graph_arrays(graph: Graph, decisions: Decisions | None) -> Arrays:
     """Return the arrays from which `graph_of` makes this graph, and the decisions."""
     edges = dict(zip(_EDGES, (graph.source, graph.target, graph.weight), strict=True))
     decided = {} if decisions is None else {f"decided.{key}": values for key, values in decisions._asdict().items()}
     return {**edges, "graph.entities": np.array(graph.n_entities), **decided}
 
 
-def only_graph(arrays: Mapping[str, Array]) -> dict[str, Array]:
+def only_graph(arrays: Arrays) -> Arrays:
     """Return those of the arrays that make the graph, which say of texts only which are alike."""
     chosen = {name: array for name, array in arrays.items() if name.startswith(("graph.", "decided."))}
     lists = {name: arrays[name] for name in _MENTIONS} | {name: arrays[name][:, :1] for name in _ENTITIES}
@@ -63,7 +60,7 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     return Graph.from_neighbors((near, weight), (entity, nearest), n_entities=int(entity.max(initial=-1)) + 1), None
 
 
-def edges_of(run: Run) -> tuple[Array, Array]:
+def edges_of(run: Run) -> tuple[Ints, Any]:
     """Return the rows of each two mentions with an edge, (2, pairs), and their similarity; most similar first."""
     if (kept := graph_of(run)) is None:
         raise UsageError("the run does not have its graph; link or discover the documents again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from arbo.data.tables import blank_notes, metadata_in
@@ -14,7 +14,8 @@ from arbo.results.explanation import explain
 from arbo.results.export import export, flat_table, labels_of
 from arbo.results.graphs import only_graph, pairs
 from arbo.results.run import ROWS_SHOWN, Run, table_of
-from arbo.results.run_folder import CORRECTIONS, save_run
+from arbo.results.run_folder import save_run
+from arbo.results.schema import SCHEMA
 
 if TYPE_CHECKING:
     from arbo.results.evaluation import Evaluation
@@ -65,15 +66,7 @@ class Result(Run):
         keep their texts, and ``growth.npz`` says which are alike and what was decided. Raise UsageError if the folder
         cannot be written, or has other content, and DataError if its manifest is not that of a run.
         """
-        tables = {
-            "links": self.link_rows,  # first, since making its rows takes the most memory
-            "mentions": self.mention_table,
-            "clusters": self.cluster_table,
-            "documents": self.document_table,
-            "entities": self.entity_table,
-        }
-        if self.correction_table is not None:
-            tables[CORRECTIONS] = self.correction_table
+        tables = {name: getattr(self, field.name) for name, field in zip(SCHEMA, fields(self), strict=False)}
         if not texts:
             for name, private in {"documents": {"text", "metadata"}, "mentions": {"metadata"}}.items():
                 tables[name] = tables[name].drop_columns([*private.intersection(tables[name].column_names)])
@@ -113,7 +106,7 @@ class Result(Run):
 
 
 def _warning(kind: str, cluster: str, mentions: int, share: float, names: int, splits_below: float) -> str:
-    """Describe a giant, see `arbo.linking.tables`, and the threshold of a ``kind`` that splits it."""
+    """Describe a giant, see `arbo.linking.description`, and the threshold of a ``kind`` that splits it."""
     head = (
         f"the discovered cluster {cluster} has {share:.0%} of all mentions: {mentions:,} under {names:,} names; the "
         "page of the run (arbo explore) shows the bridges that join its largest parts"

@@ -11,19 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, numbers, rows_among
+from arbo.data.arrow import Arrays, Bools as Bools, Ints as Ints, OnDemand, numbers, rows_among
 from arbo.data.columns import LEVELS, evidence_line
 from arbo.data.tables import Tables, labels_in, mentions_in
 from arbo.files import PathLike
-from arbo.results.run_folder import ARRAYS, CORRECTIONS, load_arrays, load_run
+from arbo.results.run_folder import ARRAYS, load_arrays, load_run
 from arbo.results.schema import Cluster as Cluster, Link as Link, views_of
 
 if TYPE_CHECKING:
     from arbo.engine import Table
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Item = TypeVar("Item", bound=Link | Cluster)
 ROWS_SHOWN = 20
 
@@ -53,8 +51,9 @@ class Rows(OnDemand[Item]):
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    The tables of mentions and of links have a row for each mention, the other tables a row for each cluster, each
-    document, and each entity that is a link or a candidate; `arbo.results.schema` describes their columns.
+    The first fields are the tables of `arbo.results.schema`, in its order. Those of mentions and of links have a row
+    for each mention, the others for each cluster, each document, each entity that is a link or a candidate, and each
+    correction.
     `arbo.Result` adds methods to explain, evaluate and save a run.
     """
 
@@ -62,14 +61,14 @@ class Run:
     link_rows: Any
     """`link_table`, or what makes its rows and columns as a table gives them: `arbo.linking.tables.Links`."""
     cluster_table: pa.Table
-    manifest: dict[str, Any]
-    """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
     document_table: pa.Table
     entity_table: pa.Table
     """The entities that are links or candidates."""
-    correction_table: pa.Table | None = None
+    correction_table: pa.Table | None
     """The corrections and what became of them; None without corrections."""
-    arrays: Callable[[], dict[str, npt.NDArray[Any]]] = dict
+    manifest: dict[str, Any]
+    """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
+    arrays: Callable[[], Arrays] = dict
     """Returns the graph of the run, and the arrays by which it can grow, see `arbo.linking.memory`; {} without."""
 
     @classmethod
@@ -77,10 +76,8 @@ class Run:
         """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
         arrays = partial(load_arrays, folder, manifest) if ARRAYS in manifest["files"] else dict
-        mentions, links, clusters, documents, entities = (
-            tables[name] for name in ("mentions", "links", "clusters", "documents", "entities")
-        )
-        return cls(mentions, links, clusters, manifest, documents, entities, tables.get(CORRECTIONS), arrays)
+        mentions, links, clusters, documents, entities, corrections = tables.values()
+        return cls(mentions, links, clusters, documents, entities, corrections, manifest, arrays)
 
     @property
     def link_table(self) -> pa.Table:
@@ -250,7 +247,7 @@ class Run:
         return views_of("clusters", self.cluster_table.slice(begin, length), {"mentions": members})
 
 
-def rows_in(a: Run, b: Run) -> npt.NDArray[np.int64]:
+def rows_in(a: Run, b: Run) -> Ints:
     """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
     return rows_among(b.mention_table["mention_id"], a.mention_table["mention_id"])
 

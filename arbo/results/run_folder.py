@@ -9,10 +9,10 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from arbo.data.arrow import Arrays
 from arbo.errors import DataError
 from arbo.files import READING_HEADERS, Format, PathLike, check_hashes, real, whole_folder, writing
 from arbo.results.schema import SCHEMA, problem_of
@@ -31,9 +31,7 @@ _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
 
 
-def save_run(
-    tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: PathLike, arrays: Mapping[str, npt.NDArray[Any]]
-) -> None:
+def save_run(tables: Mapping[str, Any], manifest: dict[str, Any], folder: PathLike, arrays: Arrays) -> None:
     """Write the tables, the manifest and the arrays of a run; only an earlier run folder is replaced.
 
     Raise UsageError if the folder cannot be written, and the errors of `Format.check_replaceable`.
@@ -42,7 +40,8 @@ def save_run(
     FORMAT.check_replaceable(target)
     with writing(f"the run folder {target}"), whole_folder(target) as partial:
         with ThreadPoolExecutor(_WRITERS) as pool:
-            files = {partial / f"{name}.parquet": table for name, table in tables.items()}
+            names = sorted(tables, key="links".__ne__)  # making the rows of links takes the most memory
+            files = {partial / f"{name}.parquet": tables[name] for name in names if tables[name] is not None}
             [*pool.map(write_table, files, files.values())]
         if arrays:
             named: dict[str, Any] = {**arrays}
@@ -57,8 +56,8 @@ def write_table(file: Path, table: pa.Table) -> None:
             writer.write_table(table.slice(begin, GROUP).combine_chunks(), GROUP)
 
 
-def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-    """Read the tables, by name, and the manifest of a run folder.
+def load_run(folder: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the tables of `SCHEMA`, None for one that is missing, and the manifest of a run folder.
 
     Raise DataError if it is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
     """
@@ -67,7 +66,8 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     names = [name for name in SCHEMA if name != CORRECTIONS or f"{name}.parquet" in manifest["files"]]
     check_hashes(path, {f"{name}.parquet": manifest["files"].get(f"{name}.parquet") for name in names}, ADVICE)
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
-    return {name: _table(path / f"{name}.parquet") for name in names}, {**manifest, "threshold": threshold}
+    tables = {name: _table(path / f"{name}.parquet") if name in names else None for name in SCHEMA}
+    return tables, {**manifest, "threshold": threshold}
 
 
 def _table(file: Path) -> pa.Table:
@@ -81,7 +81,7 @@ def _table(file: Path) -> pa.Table:
     return table
 
 
-def load_arrays(folder: PathLike, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+def load_arrays(folder: PathLike, manifest: Mapping[str, Any]) -> Arrays:
     """Read the arrays by which a run can grow; without texts, only its graph and the decisions.
 
     Raise DataError if the file is missing, truncated or changed.

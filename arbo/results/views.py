@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,8 +12,6 @@ from arbo.errors import UsageError
 from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
 from arbo.text.names import normalize_names
-
-Int32s = npt.NDArray[np.int32]
 
 WRONG = ("name of another entity", "outranked", "not a candidate", "NIL", "not in the knowledge base")
 """Why a decision is wrong: the mention equals a name of another entity, its gold entity is only a candidate, or not
@@ -113,7 +110,7 @@ def mention_view(run: Run, rows: Ints, wrong: Ints | None = None) -> pa.Table:
     return pa.table({**columns, **{name: taken[name] for name in names}})
 
 
-def ends_of(run: Run, rows: Ints) -> tuple[Int32s, Int32s]:
+def ends_of(run: Run, rows: Ints) -> tuple[Any, Any]:
     """Return where mentions begin and end, as a whole."""
     spans = run.mention_table["spans"].take(numbers(rows)).combine_chunks()
     first: Any = np.from_dlpack(spans.offsets)[:-1]
