@@ -22,7 +22,7 @@ from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.retrieval.reranking import Candidates, gaps_filled, rerank
 from arbo.training.config import RerankingConfig, RunOptions
-from arbo.training.data import PURPOSES, TrainingSet, corpora_of, job_of
+from arbo.training.data import TrainingSet, job_of, sets_of
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
@@ -115,12 +115,8 @@ def train_reranker(
     if min(k, len(kb)) < 2:
         wrong = f"a cross-encoder chooses from at least 2 candidates, not {min(k, len(kb))}"
         raise UsageError(f"{wrong}; set candidates to 2 or more, or give a larger knowledge base")
-    corpora = corpora_of(documents, dev)
+    corpora, data = sets_of(documents, dev, kb, expand_abbreviations=expand)
     reranker = replace(reranker, learnt=learnt_from(corpora["documents"].tables, reranker.learnt))
-    data = {
-        name: TrainingSet.of(corpus, kb, expand_abbreviations=expand, purpose=PURPOSES[name])
-        for name, corpus in corpora.items()
-    }
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings}
     what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
 

@@ -54,10 +54,6 @@ class Rivals(NamedTuple):
         return np.isin(mention * width + id_, self.mention * width + self.id)
 
 
-PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
-"""What each argument with documents is for, after "nothing to" in errors."""
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class TrainingSet:
     """Mentions with gold ids or gold clusters, and a knowledge base, which is empty if there is none."""
@@ -167,9 +163,13 @@ class Snapshot:
         return len(self.entities.row)
 
 
-def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
-    """Return the corpora ``documents`` and, if it is given, ``dev``, by these names."""
-    return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
+def sets_of(
+    documents: Iterable[Any], dev: Iterable[Any] | None, kb: KnowledgeBase, **how: Any
+) -> tuple[dict[str, Corpus], dict[str, TrainingSet]]:
+    """Return the corpora ``documents`` and, if it is given, ``dev``, by these names, and `TrainingSet.of` each."""
+    corpora = {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
+    purpose = {"documents": "train on", "dev": "choose the best model by"}
+    return corpora, {name: TrainingSet.of(one, kb, purpose=purpose[name], **how) for name, one in corpora.items()}
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, config: LoopConfig, **what: Any) -> dict[str, Any]:

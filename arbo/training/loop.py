@@ -167,8 +167,7 @@ class Trainer(ABC, Generic[Model, Batch]):
                 "from the last checkpoint or, if it is 1 already, a smaller max_length to start again"
             ) from error
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
-        limit = math.inf if self.config.clip is None else self.config.clip
-        norm = float(self.accelerator.clip_grad_norm_(self.prepared.parameters(), limit))
+        norm = float(self.accelerator.clip_grad_norm_(self.prepared.parameters(), self.config.clip or math.inf))
         is_scaled = self.accelerator.scaler is not None  # its first gradients may overflow; it skips that step
         if not math.isfinite(total) or not (math.isfinite(norm) or is_scaled):
             advice = f"delete {self.folder}, and train with a smaller learning rate, or with precision 'float32'"

@@ -58,10 +58,6 @@ def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
     return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed", "in-batch+knn")
 
 
-def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
-    return np.random.default_rng([config.seed, what, step])
-
-
 class Plan(NamedTuple):
     """The positive and negatives of each mention, chosen with one snapshot of the model, as nodes of `Snapshot`."""
 
@@ -71,7 +67,8 @@ class Plan(NamedTuple):
     @classmethod
     def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
         """Choose positives and negatives; ``step`` and the seed of ``config`` seed random choices."""
-        positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step))
+        rng, other_rng = (np.random.default_rng([config.seed, what, step]) for what in (_POSITIVES, _NEGATIVES))
+        positive = pick_positives(snapshot, config.positives, rng)
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
         if config.negatives in ("knn", "in-batch+knn"):
@@ -81,8 +78,7 @@ class Plan(NamedTuple):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
             hard = near(snapshot, data.rivals, queries, n_entities=n_hard, n_mentions=0)
             near_ones = np.where(hard >= 0, snapshot.entities.owner[hard], -1)
-            rng = _rng(config, _NEGATIVES, step)
-            chosen = np.hstack([hard, random(snapshot, data.rivals, queries, n - n_hard, rng, but=near_ones)])
+            chosen = np.hstack([hard, random(snapshot, data.rivals, queries, n - n_hard, other_rng, but=near_ones)])
         negative = np.full((len(positive), chosen.shape[1]), -1)
         negative[queries] = chosen
         return cls(positive, negative)
@@ -93,7 +89,7 @@ class Plan(NamedTuple):
         if config.negatives.startswith("in-batch"):
             shared = in_batch(owner, data.rivals, batch, positive)
             if config.negatives == "in-batch-mixed":
-                shared = _rng(config, _NEGATIVES, step).permuted(shared, axis=1)
+                shared = np.random.default_rng([config.seed, _NEGATIVES, step]).permuted(shared, axis=1)
             negative = np.hstack([shared, np.where(np.isin(negative, positive), -1, negative)])
         return np.column_stack([positive, negative])
 

@@ -25,7 +25,7 @@ from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
-from arbo.training.data import PURPOSES, Snapshot, TrainingSet, corpora_of, job_of
+from arbo.training.data import Snapshot, TrainingSet, job_of, sets_of
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.frame import check_start, embeddings, training
 from arbo.training.loop import Trainer
@@ -250,10 +250,9 @@ def train(
     if config.negatives in ("in-batch", "in-batch-hard", "in-batch-mixed") and config.batch_size == 1:
         wrong = f"with negatives {config.negatives!r}, a batch of one mention has none"
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
-    corpora = corpora_of(documents, dev)
-    encoder = replace(encoder, learnt=learnt_from(corpora["documents"].tables, encoder.learnt))
     how = {"clusters": config.positives != "entity", "expand_abbreviations": expand_abbreviations}
-    data = {name: TrainingSet.of(corpus, kb, **how, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
+    corpora, data = sets_of(documents, dev, kb, **how)
+    encoder = replace(encoder, learnt=learnt_from(corpora["documents"].tables, encoder.learnt))
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
 
     def finish(model: DualEncoder) -> DualEncoder:
