@@ -153,6 +153,12 @@ def test_a_base_that_has_the_names_already_is_named(sample: Any) -> None:
     assert known.lines[0].startswith("no names: the knowledge base has those of all documents")
     with pytest.raises(arbo.UsageError, match="the linker has none"):
         arbo.learn(arbo.Linker(), documents)
+    mention = {"spans": [[0, 3]], "entities": ["A"]}
+    same = [{"id": str(number), "text": "Ada", "mentions": [mention]} for number in range(30)]
+    kb = arbo.KnowledgeBase([arbo.Entity("A", "Ada"), arbo.Entity("B", "Babbage")])
+    learnt = arbo.learn(arbo.Linker(kb), same)  # no pair of mentions is wrong
+    assert learnt.linker.edges is None
+    assert [line.split(":")[0] for line in learnt.lines[1:]] == ["names", "thresholds"]
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +186,9 @@ def test_a_tagger_is_trained_then_finds(folder: Path, run: Run, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "steps"),
     [
-        ("teach.jsonl", ["names", "thresholds"]),
+        ("teach.jsonl", ["names", "thresholds", "edges"]),
         ("teach.jsonl --threshold 0.4", ["names"]),
-        ("teach.jsonl --corrections none.jsonl --preview", ["names", "thresholds"]),
+        ("teach.jsonl --corrections none.jsonl --preview", ["names", "thresholds", "edges"]),
         ("teach.jsonl --find-mentions dictionary", ["names", "thresholds", "tagger"]),
         ("few.jsonl", ["too"]),
     ],
@@ -193,8 +199,9 @@ def test_a_run_learns_from_documents_and_grows(folder: Path, run: Run, words: st
     done = run("link", *linking(folder, "some.jsonl"), "--out", out, "--learn-from", *more).ok()
     assert re.findall(r"learnt (\w+)", " ".join(done.told.split())) == steps
     assert out.exists() == Path(f"{out}.kb.jsonl").exists() == ("--preview" not in words)
-    if "tagger" in steps:
+    if (kept := {"edges": "edges.json", "tagger": "finder"}.get(steps[-1])) and out.exists():
         manifest = arbo.Result.load(out).manifest
-        assert (manifest["reading"]["finder"], manifest["kb_source"]["path"]) == (f"{out}.finder", f"{out}.kb.jsonl")
+        assert manifest["reading"][kept.split(".")[0]] == f"{out}.{kept}"
+        assert manifest["kb_source"]["path"] == f"{out}.kb.jsonl"
         run("add", out, folder / "more.jsonl", "--out", folder / "grown").ok()
         assert len(arbo.Result.load(folder / "grown").links) > len(arbo.Result.load(out).links)

@@ -174,6 +174,7 @@ def link(
     Then look at the links: `arbo show run`, or `arbo explore run`.
     """
     reading, linker, preview = how.of(READING), load_linker(how), how.of(CORRECTIONS).preview
+    models = how.changes(MODELS)
     expand, as_read = linker.config.expand_abbreviations, reading.as_read()
     found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
     name, finder = find_mentions or "dictionary", None if find_mentions is None else found_by(find_mentions)
@@ -184,13 +185,12 @@ def link(
         finder = found_by(name)
     if learn_from:
         teachers = replace(reading, ids=None, docs_format=None).documents(learn_from)
-        finds, tunes = (
-            isinstance(finder, arbo.DictionaryFinder),
-            not {"threshold", "config"} & how.changes(MODELS).keys(),
-        )
+        finds, tunes = isinstance(finder, arbo.DictionaryFinder), "threshold" not in models and "config" not in models
         linker, tagger = _learnt(linker, teachers, out, preview, finds=finds, tunes=tunes)
         if tagger:
             name, finder = f"{out}.finder", tagger
+        if linker.edges is not None and "edges" not in models:
+            as_read["edges"] = os.path.abspath(f"{out}.edges.json")
     if finder is not None:
         name = name if isinstance(finder, arbo.DictionaryFinder) else os.path.abspath(name)
         as_read |= {"finder": name, FINDING.name: {**how.changes(FINDING)}}
@@ -203,10 +203,10 @@ def _learnt(
     linker: arbo.Linker, documents: arbo.Corpus, out: Path, preview: bool, **how: bool
 ) -> tuple[arbo.Linker, arbo.Tagger | None]:
     """Learn from documents, say what, and keep it beside the run, where `arbo add` finds it."""
-    names, finder = (Path(f"{out}.{ending}") for ending in ("kb.jsonl", "finder"))
+    names, finder, edges = (Path(f"{out}.{ending}") for ending in ("kb.jsonl", "finder", "edges.json"))
     if not preview:
-        check_output(names, "entities", (".jsonl",))
-        check_output(finder, "tagger", ("",))
+        for file, kind in ((names, "entities"), (finder, "tagger"), (edges, "edges")):
+            check_output(file, kind, ("",))
     learnt = arbo.learn(linker, documents, **how)
     for line in learnt.lines:
         console.say(f"learnt {line}")
@@ -215,6 +215,8 @@ def _learnt(
     learnt.linker.kb.to_jsonl(names)
     if learnt.tagger:
         learnt.tagger.save(finder)
+    if isinstance(learnt.linker.edges, arbo.EdgeModel) and linker.edges is None:
+        learnt.linker.edges.save(edges)
     return learnt.linker.configured(kb=READING.defaults.knowledge_base(names)), learnt.tagger
 
 

@@ -179,7 +179,8 @@ class SavedRun:
     ) -> Linker:
         """Return the linker that made the run, for a knowledge base and an edge model like those of the run.
 
-        ``cache`` is the folder of embeddings. Raise UsageError if a function reranked the run.
+        Without ``edges``, the edge model is that of `arbo link --learn-from`, if there is one. ``cache`` is the folder
+        of embeddings. Raise UsageError if a function reranked the run.
         """
         made = self.result.manifest["encoder"]
         encoder = encoder_like(made, cache=cache, file=self.folder)
@@ -189,8 +190,8 @@ class SavedRun:
             wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"
             raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
         cross = arbo.CrossEncoder.from_pretrained(reranker["model"]) if "model" in reranker else None
-        models: dict[str, Any] = {"edges": edges, "reranker": cross}
-        return Linker(kb, encoder, config, announce=announce, **models)
+        weighs: Any = edges or self.result.manifest.get("reading", {}).get("edges")
+        return Linker(kb, encoder, config, announce=announce, edges=weighs, reranker=cross)
 
     def check_out(self, out: Path) -> None:
         """Raise UsageError unless a run can be written to ``out`` without a change to this one."""

@@ -1,4 +1,4 @@
-"""Learn what annotated documents teach in a minute or two: their names, thresholds, and a tagger of mentions.
+"""Learn what annotated documents teach in a minute or two: names, thresholds, edges, and a tagger of mentions.
 
 The documents are divided by the hashes of their ids. Three fifths teach, another chooses the thresholds, and the last,
 which is kept apart, says what each step brings; a step that brings nothing is left out. In the end all documents give
@@ -6,6 +6,7 @@ their names and train the tagger.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,11 +16,12 @@ import numpy as np
 from arbo.data import Corpus
 from arbo.data.fingerprint import hash_of
 from arbo.data.gold import Gold
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, find
 from arbo.spans.tagger import Tagger
+from arbo.training.edges import train_edges
 from arbo.training.tagger import train_tagger
 
 _PARTS = (0, 1, 2), (3,), (4,), (0, 1, 2, 3)
@@ -31,7 +33,7 @@ class Learnt:
     """What annotated documents taught."""
 
     linker: Linker
-    """The linker, whose entities have the names of the documents and, if that is better, with tuned settings."""
+    """The linker, whose entities have the names of the documents and, if that is better, edges and tuned settings."""
     tagger: Tagger | None
     """What finds mentions in raw texts; None if it was not asked for, or the dictionary is better."""
     lines: tuple[str, ...]
@@ -76,10 +78,15 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
     if not (has_names := helps("names", bare, known)):
         measured, known = linker, bare
     if tunes:
-        tuned = (named(teach) if has_names else linker).tune(choose)
-        changed = measured.configured(config=tuned.config, tuning=tuned.tuning)
-        if helps("thresholds", known, _right(changed, apart)):
-            measured = changed
+        start, steps = named(teach) if has_names else linker, {"thresholds": linker.edges}
+        if not finds and linker.edges is None and linker.reranker is None:
+            with suppress(DataError):  # the pairs of these documents are all right or all wrong
+                steps["edges"] = train_edges(teach, choose, base, linker=linker, names=has_names)
+        for what, edges in steps.items():
+            tuned = start.configured(edges=edges).tune(choose)
+            changed = measured.configured(edges=edges, config=tuned.config, tuning=tuned.tuning)
+            if helps(what, known, right := _right(changed, apart)):
+                measured, known = changed, right
     if finds:
         train = partial(train_tagger, kb=base, expand_abbreviations=expand, announce=linker.announce)
         before, after = (_linked(measured, finder, apart) for finder in (DictionaryFinder(expand), train(others)))
