@@ -53,8 +53,10 @@ ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
 SMALL_WORDS = STOP_WORDS | _ELIDED | _CLITICS
 """The words that a name may lose, in lower case."""
 APOSTROPHES = "'\u2019\u02bc`"
-_STOP = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n\s*\n)")
 _OPENING = "\"'\u2018\u201c\u00ab(["
+_NEXT = rf"(?=[{re.escape(_OPENING)}]*(?P<next>.?))"
+_STOP = re.compile(rf"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+){_NEXT}|(?P<blank>\n\s*\n)", re.S)
+_PIECE = re.compile(r"\S(?:.*\S)?", re.S)
 _MOST_WORDS = 500  # maximum number of words in a passage; a table without full stops is one very long sentence
 _WRAPPED = re.compile(r"(?<=[^\n]{40})\n(?=[^\S\n]*(?P<next>\S))")
 _INITIAL = re.compile(r"[^\W\d_]\.")
@@ -158,7 +160,12 @@ def sentences(text: str) -> Offsets:
     >>> [text[begin:end] for begin, end in sentences(text)]
     ['Titles', 'St. Louis encephalitis (Fig. 2) was found.', 'It was\nrare, cf. E. coli.']
     """
-    return _between(text, _ends(text))
+    pieces, begin = list[Span](), 0
+    for end, after in (*_ends(text), (len(text), len(text))):
+        if piece := _PIECE.search(text, begin, end):
+            pieces.append(piece.span())
+        begin = after
+    return offsets_of(pieces)
 
 
 def passages(text: str) -> Offsets:
@@ -178,33 +185,15 @@ def passages(text: str) -> Offsets:
 
 def _ends(text: str) -> Iterator[Span]:
     for match in _STOP.finditer(text):
-        space = match.span(match.lastgroup or 0)
-        if text.count("\n", *space) > 1 or (_begins(text, match.end()) and not _is_abbreviated(text, match.start())):
+        space, follows = match.span("blank" if match["stop"] is None else "stop"), match["next"] or ""
+        begins = follows.isupper() or follows.isdigit()
+        if text.count("\n", *space) > 1 or (begins and not _is_abbreviated(text, match.start())):
             yield space
-
-
-def _begins(text: str, place: int) -> bool:
-    while text[place : place + 1] and text[place] in _OPENING:
-        place += 1
-    return text[place : place + 1].isupper() or text[place : place + 1].isdigit()
 
 
 def _is_abbreviated(text: str, stop: int) -> bool:
     before = text[max(0, stop - 12) : stop + 1].split()[-1].lstrip(_OPENING)
     return before.casefold() in _ABBREVIATIONS or _INITIAL.fullmatch(before) is not None
-
-
-def _between(text: str, gaps: Iterator[Span]) -> Offsets:
-    """Return the offsets of the pieces between the gaps, without empty ones and without white space at their ends."""
-    pieces = []
-    begin = 0
-    for end, after in (*gaps, (len(text), len(text))):
-        piece = text[begin:end]
-        if stripped := piece.strip():
-            first = begin + len(piece) - len(piece.lstrip())
-            pieces.append((first, first + len(stripped)))
-        begin = after
-    return offsets_of(pieces)
 
 
 def lay_out(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[Span]]]:
