@@ -129,7 +129,7 @@ def _marked(record: object, document_id: str, text: str, notes: Counter[str]) ->
         return None
     if values.get("text") and (len(spans) == 1 or not _same_letters(values["text"], spans, text)):
         compare(values["text"], spans, text, notes, of=name or document_id)
-    gold = _gold(infons, notes)
+    gold = _gold(infons)
     kind = infons.pop("type", None)
     kind = kind[0] if isinstance(kind, list) and kind else kind
     return Marked(tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=name)
@@ -143,7 +143,7 @@ def _same_letters(surface: str, spans: list[Span], text: str) -> bool:
     return next(letters) in letters
 
 
-def _gold(infons: dict[str, Any], notes: Counter[str]) -> tuple[str, ...] | None:
+def _gold(infons: dict[str, Any]) -> tuple[str, ...] | None:
     """Take the ids out of the infons of an annotation."""
     filled = {re.sub("[_-]", " ", key.lower()): key for key, one in infons.items() if one not in (None, "", "-", [])}
     name = next((name for name in (*ID_INFONS, *filter(_NAMES_IDS.fullmatch, filled)) if name in filled), None)
@@ -151,9 +151,7 @@ def _gold(infons: dict[str, Any], notes: Counter[str]) -> tuple[str, ...] | None
         return None
     value = infons.pop(filled[name])
     ids = map(str, value) if isinstance(value, list) else ids_in(str(value), _SEPARATORS)
-    gold = tuple(id_ for id_ in ids if id_ and id_ != _NIL)
-    notes["mentions with several concept ids"] += len(gold) > 1
-    return gold
+    return tuple(id_ for id_ in ids if id_ and id_ != _NIL)
 
 
 def _record(element: Element) -> dict[str, Any]:

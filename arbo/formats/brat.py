@@ -6,14 +6,13 @@
 
 A path is a folder of such pairs (plain or `.gz`), or one file of a pair. Offsets count the code points of the text in
 the file; a line end of two characters counts as two. The mention `T1` has the id `NAME:T1`, and its label is its type.
-Files contain more than plain mentions; `notes` counts these cases:
 
 - Fragments, such as `16 20;31 37`, are the spans of one mention in the given order; they may overlap. If BRAT split a
   mention at a line end, the fragments stay apart, and the text of the mention has a space for the line end.
 - The ids in `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold ids; each of several ids is
   acceptable. A note without such an id is ignored. A mention without an id is not annotated (gold None), since BRAT
   cannot express NIL.
-- Relations, events, attributes and other notes are ignored.
+- Relations, events, attributes and other notes are ignored; `notes` counts what is.
 - A text without annotations is ignored, unless it is the given path. Annotations without a text are an error.
 
 The writer makes a folder with `ID.txt` and `ID.ann` for each document. An id that is not a valid file name, on Windows
@@ -27,7 +26,8 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, pairwise
+from glob import escape
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -36,7 +36,6 @@ from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.formats.files import Paths, check_id, data_files, each_path, new_folder, one_line, read_text
-from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
 
@@ -52,12 +51,7 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder, or the pair to which a file belongs."""
     records: Records[Document] = Records("documents", on_error)
     for one in each_path(path):
-        pairs = defaultdict[Path, dict[str, Path]](dict)
-        for file in _files(one):
-            pair, ending = _pair_of(file)
-            if (first := pairs[pair].setdefault(ending, file)) is not file:
-                raise DataError(f"this file occurs again as {first}; remove one of the two", file=str(file))
-        for pair, files in pairs.items():
+        for pair, files in _pairs(one).items():
             if ANNOTATIONS not in files and files[TEXT] != one:
                 records.notes["texts without annotations ignored"] += 1
                 continue
@@ -70,79 +64,70 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     return Corpus(records)
 
 
+def _pairs(path: Path) -> Mapping[Path, dict[str, Path]]:
+    """Return the files of each pair by their endings: of all pairs in a folder, or of that of a file."""
+    files, (own, ending) = data_files(path, (ANNOTATIONS,)), _pair_of(path)  # raises if there are none
+    if path.is_dir():
+        files = data_files(path, SUFFIXES)
+    elif ending not in SUFFIXES:
+        problem = f"expected a folder, or a file that ends in {', '.join(SUFFIXES)}; unpack an archive first"
+        raise DataError(problem, file=str(path))
+    else:
+        beside = ((file, *_pair_of(file)) for file in sorted(path.parent.glob(f"{escape(own.name)}.*")))
+        files = tuple(file for file, pair, ending in beside if pair == own and ending in SUFFIXES)
+    pairs = defaultdict[Path, dict[str, Path]](dict)
+    for file in files:
+        pair, ending = _pair_of(file)
+        if (first := pairs[pair].setdefault(ending, file)) is not file:
+            raise DataError(f"this file occurs again as {first}; remove one of the two", file=str(file))
+    return pairs
+
+
 def _pair_of(file: Path) -> tuple[Path, str]:
     """Return the path of a pair without the ending of one of its files, and this ending."""
     plain = file.with_suffix("") if file.suffix.lower() == ".gz" else file
     return plain.with_suffix(""), plain.suffix.lower()
 
 
-def _files(path: Path) -> tuple[Path, ...]:
-    """Return the files of a folder, or the given file and those beside it that belong to the same pair."""
-    if path.is_dir():
-        data_files(path, (ANNOTATIONS,))  # raises where there are none
-        return data_files(path, SUFFIXES)
-    (file,) = data_files(path)
-    pair, ending = _pair_of(file)
-    if ending not in SUFFIXES:
-        problem = f"expected a folder, or a file that ends in {', '.join(SUFFIXES)}; unpack an archive first"
-        raise DataError(problem, file=str(file))
-    names = {f"{pair.name}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")}
-    return (file, *(beside for beside in map(file.with_name, sorted(names - {file.name})) if beside.is_file()))
-
-
 def _document(document_id: str, text: str, file: Path, annotations: str, records: Records[Document]) -> Document:
-    mentions: dict[str, tuple[str, tuple[Span, ...]]] = {}
-    others: list[tuple[int, list[str]]] = []
-    for number, line in enumerate(annotations.split("\n"), start=1):
-        columns = line.removesuffix("\r").split("\t")
-        if not columns[0].startswith("T"):
-            if columns != [""]:
-                others.append((number, columns))
-            continue
+    lines = [(at, line.removesuffix("\r").split("\t")) for at, line in enumerate(annotations.split("\n"), start=1)]
+    mentions: dict[str, Marked] = {}
+    for number, columns in lines:
         with records.record(file, number, kind="lines"):
-            name = f"{document_id}:{columns[0]}"
-            if name in mentions:
+            if (name := f"{document_id}:{columns[0]}") in mentions:
                 raise DataError("two T lines of this document have this id; change one", id=name)
-            mentions[name] = _mention(columns, name, text, records.notes)
-    gold: dict[str, dict[str, None]] = {name: {} for name in mentions}
-    for number, columns in others:
+            if columns[0].startswith("T"):
+                mentions[name] = _mention(columns, name, text, records.notes)
+    gold = defaultdict[str, dict[str, None]](dict)
+    for number, columns in lines:
         with records.record(file, number, kind="lines"):
             for target, concept in _concepts(columns, document_id, records.notes):
-                if target not in gold:
+                if target not in mentions:
                     raise DataError("this mention has a gold id but no T line; add one, or drop the id", id=target)
                 gold[target][concept] = None
-    records.notes["mentions without a concept id"] += sum(not concepts for concepts in gold.values())
-    records.notes["mentions with several concept ids"] += sum(len(concepts) > 1 for concepts in gold.values())
-    marked = [Marked(spans, label, (*gold[name],) or None, id=name) for name, (label, spans) in mentions.items()]
-    return marked_document(document_id, text, marked)
+    return marked_document(
+        document_id, text, (one._replace(gold=(*gold[name],) or None) for name, one in mentions.items())
+    )
 
 
-def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:
+def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> Marked:
     if len(columns) != 3:
         raise DataError(f"expected 3 tab-separated columns (id, label and offsets, text), not {len(columns)}", id=name)
     label, _, offsets = columns[1].partition(" ")
     if not label:
         raise DataError("the mention has no label before its offsets", id=name)
-    spans = tuple(_span(fragment, name, text) for fragment in offsets.split(";"))
+    ends = [fragment.partition(" ") for fragment in offsets.split(";")]
+    if odd := [start for start, blank, _ in ends if not blank]:
+        raise DataError(f"expected `start end` after the label and each semicolon, not {odd[0]!r:.60}", id=name)
+    spans = tuple(span_between(start, end, text, of=name) for start, _, end in ends)
     compare(columns[2], spans, text, notes, of=name)
-    if len(spans) > 1:
-        notes["mentions with several fragments"] += 1
-        pairs = list(pairwise(sorted(spans)))
-        notes["mentions with overlapping fragments"] += any(left[1] > right[0] for left, right in pairs)
-        gaps = [text[left[1] : right[0]] for left, right in pairs]
-        notes["mentions split at a line end"] += any("\n" in gap and not gap.strip() for gap in gaps)
-    return label, spans
-
-
-def _span(fragment: str, name: str, text: str) -> Span:
-    start, blank, end = fragment.partition(" ")
-    if not blank:
-        raise DataError(f"expected `start end` after the label and after each semicolon, not {fragment!r:.60}", id=name)
-    return span_between(start, end, text, of=name)
+    return Marked(spans, label, id=name)
 
 
 def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yield the mention and the concept id of an N line or a note."""
+    """Yield the mention and the concept id of an N line or a note; count what it ignores."""
+    if columns == [""] or columns[0].startswith("T"):
+        return
     kind, *rest = "".join(columns[1:2]).split(maxsplit=2) or [""]
     target = f"{document_id}:{rest[0]}" if rest and rest[0].startswith("T") else None
     if columns[0].startswith("N"):
@@ -187,14 +172,11 @@ def _label(mention: Mention) -> str:
 def _file_name(id_: str, taken: set[str]) -> str:
     """Return a name that every file system holds beside those taken, whatever their case, and take it."""
     name = id_ if _FILE_NAME.fullmatch(id_) else quote(id_, safe=" ").replace(".", "%2E")
-    if _DEVICE.match(name) or _folded(name) in taken:
-        name = "".join(f"%{byte:02X}" for byte in id_.encode())
-    taken.add(_folded(name))
+    folded = unicodedata.normalize("NFC", name.casefold())
+    if _DEVICE.match(name) or folded in taken:
+        name = "".join(f"%{byte:02X}" for byte in id_.encode())  # which no other id gets
+    taken.add(folded)
     return name
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name.casefold())
 
 
 def _annotation_lines(document: Document, names: Mapping[str, str], notes: Counter[str]) -> Iterator[str]:

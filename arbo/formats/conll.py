@@ -15,9 +15,8 @@ one word; ``-``, ``_`` and ``*`` mean that there are none. Mentions may nest and
 The brackets of a word are read in a fixed order, however they are written: first one-word mentions, then beginnings,
 then ends. So does the reference scorer.
 
-A mention with the same span and chain as another is dropped and counted. The format has no types and no mention ids;
-`mention_ids` makes ids from document and span. Mentions are in reading order; if two begin at the same word, the longer
-comes first.
+A mention with the same span and chain as another is dropped and counted. Mentions are in reading order; if two begin at
+the same word, the longer comes first. The format has no types.
 
 The writer makes a chain of the mentions with the same ids. The number of a chain has no meaning outside its document;
 chains that come from CoNLL keep their numbers. Each line of the text is a sentence. Texts are split into words at white
@@ -31,7 +30,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
@@ -54,16 +53,10 @@ _WORD = re.compile(r"[^ \t\r\n]+")
 _CHAIN = re.compile(r"[^()|\s]+")
 
 
-class _Word(NamedTuple):
-    line: int
-    text: str | None
-    brackets: str
-
-
 def pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
     """Yield the lines of each document, including its `#begin` and `#end` lines."""
     part: Block = []
-    for number, line in read_lines(file):
+    for number, line in chain(read_lines(file), [(0, "#begin document")]):  # the last one ends the last document
         begins = line.startswith("#") and _BEGIN.match(line)
         if part and (begins or _END.match(part[-1][1])):
             yield Piece(part, file, part[0][0])
@@ -75,8 +68,6 @@ def pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
                 other = "jsonl" if line.lstrip().startswith(("{", "[")) else "hipe"
                 begin = "a document begins with `#begin document (name)`"
                 raise DataError(f"a word outside a document; {begin}; is it `{other}`?")
-    if part:
-        yield Piece(part, file, part[0][0])
 
 
 def document(piece: Piece, records: Records[Document]) -> Document:
@@ -84,23 +75,30 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     file, header = piece.file, _BEGIN.sub(r"\1", piece.content[0][1]).strip()
     named = _NAME.fullmatch(header)
     document_id = "/".join(part for part in named.groups() if part is not None) if named else header
-    sentences: list[list[_Word]] = [[]]
+    sentences: list[list[str]] = [[]]
+    brackets: list[tuple[int, str]] = []
     for number, line in _words(piece, document_id, records):
-        if line.strip():
+        columns = _columns(line)
+        if not line.strip():
+            if sentences[-1]:
+                sentences.append([])
+        elif len(columns) < 2:
             with records.record(file, number, kind="lines"):
-                sentences[-1].append(_word(number, line, document_id))
-        elif sentences[-1]:
-            sentences.append([])
-    records.notes["lines without a word"] += sum(word.text is None for words in sentences for word in words)
-    text, places = lay_out([[word.text or "_" for word in words] for words in sentences if words])
+                problem = "expected several columns, the last with the brackets of the word's chains"
+                raise DataError(problem, id=document_id)
+        else:
+            word = columns[3] if len(columns) > 4 else ""
+            records.notes["lines without a word"] += not word
+            sentences[-1].append(word or "_")
+            brackets.append((number, columns[-1]))
+    text, places = lay_out([*filter(None, sentences)])
     spans = list(chain.from_iterable(places))
-    brackets = ((word.line, word.brackets) for word in chain.from_iterable(sentences))
     chains = _chains(brackets, document_id, file, records)
     ends = ((name, words) for name, mentions in chains.items() for words in mentions)
-    repeated = [((spans[first][0], spans[last][1]), name) for name, (first, last) in ends]
-    distinct = sorted(set(repeated), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
+    repeated = [(spans[first][0], -spans[last][1], name) for name, (first, last) in ends]
+    distinct = sorted(set(repeated))
     records.notes["repeated mentions dropped"] += len(repeated) - len(distinct)
-    marked = [Marked((span,), gold=(f"{document_id}/{name}",)) for span, name in distinct]
+    marked = (Marked(((start, -end),), gold=(f"{document_id}/{name}",)) for start, end, name in distinct)
     return marked_document(document_id, text, marked)
 
 
@@ -117,8 +115,7 @@ def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Span]]
 def _words(piece: Piece, document_id: str, records: Records[Any]) -> Block:
     """Return the lines of words and the blank lines of a document; raise DataError if its end is missing."""
     if not _END.match(piece.content[-1][1]):
-        problem = "`#end document` is missing; add this line, or download the whole file again"
-        raise DataError(problem, id=document_id)
+        raise DataError("`#end document` is missing; add this line, or download the whole file again", id=document_id)
     lines = [(number, line) for number, line in piece.content[1:-1] if not _is_comment(line)]
     records.notes["comments ignored"] += len(piece.content) - 2 - len(lines)
     return lines
@@ -134,13 +131,6 @@ def _columns(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
 
 
-def _word(number: int, line: str, document_id: str) -> _Word:
-    columns = _columns(line)
-    if len(columns) < 2:
-        raise DataError("expected several columns, the last with the brackets of the word's chains", id=document_id)
-    return _Word(number, columns[3] or None if len(columns) > 4 else None, columns[-1])
-
-
 def _chains(
     words: Iterable[tuple[int, str]], document_id: str, file: Path | str, records: Records[Any]
 ) -> dict[str, list[Span]]:
@@ -152,8 +142,7 @@ def _chains(
             continue
         with records.record(file, number, kind="lines"):
             if not _BRACKETS.fullmatch(column):
-                problem = f"expected brackets such as `(1`, `1)` or `(1)|(2`, not {column!r:.60}"
-                raise DataError(problem, id=document_id)
+                raise DataError(f"expected brackets such as `(1`, `1)` or `(1)|(2`, not {column!r:.60}", id=document_id)
             brackets = _BRACKET.findall(column)
             for opens, name, closes in sorted(brackets, key=lambda one: (not (one[0] and one[2]), one[2])):
                 mentions = chains.setdefault(name, [])

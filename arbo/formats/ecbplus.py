@@ -12,17 +12,17 @@ consists of the words, with a space between words and a line end between sentenc
 is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM, where no chain
 extends beyond a document, the chain is the gold cluster, and `identity`, a Wikipedia title, is the gold id. The
 metadata of a document of ECB+ hold its `topic`, the number at the beginning of its id. `tokens_str` is compared with
-the words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids from document and span.
+the words, and `notes` counts differences. Other keys are ignored.
 """
 
 import re
-from collections import defaultdict
+from collections import defaultdict, namedtuple
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document, text_of
@@ -34,7 +34,6 @@ from arbo.text.words import lay_out
 
 _CORPUS = "_corpus.txt"
 
-Kind = Literal["Entity", "Event"]
 Numbered = tuple[int, dict[str, Any]]
 
 _TEXT = a_kind("a string", lambda value: isinstance(value, str | None))
@@ -49,23 +48,24 @@ _ECBPLUS_ID = re.compile(r"([0-9]+)_[0-9]+ecb(plus)?")
 _INTEGER = re.compile(r"[0-9]{1,18}")
 
 
-class _Word(NamedTuple):
-    line: int
-    document_id: str
-    sentence: int
-    number: int
-    text: str
+_Word = namedtuple("_Word", "line document_id sentence number text")
 
 
 def read_documents(path: Paths, kind: str = "ecbplus", *, on_error: OnError = "fail") -> Corpus:
     """Read the mentions of entities or events in a corpus file, or in all `_corpus.txt` files of a folder."""
-    pieces = partial(_documents, kind="Entity" if kind == "ecbplus" else "Event")
+    pieces = partial(_pieces, kind="Entity" if kind == "ecbplus" else "Event")
     return Corpus(read_items(path, (_CORPUS,), pieces, _document, Records("documents", on_error)))
 
 
-def _documents(file: Path, records: Records[Document], kind: Kind) -> Iterator[Piece]:
+def _pieces(file: Path, records: Records[Document], kind: str) -> Iterator[Piece]:
     """Yield the words of each document, its mentions and their file."""
-    source = _mention_file(file, kind)
+    stem, ending, _ = file.name.rpartition(_CORPUS)
+    if not ending:
+        raise DataError(f"expected a folder, or a file that ends in {_CORPUS}", file=str(file))
+    name = f"{stem}_{kind}_gold_mentions.json"
+    source = file_named(name, file.parent)
+    if source is None:
+        raise DataError(f"the file with the mentions is missing; it must be {name} in the same folder", file=str(file))
     by_document = _mentions(source, records)
     for document_id, words in groupby(_words(file, records), key=attrgetter("document_id")):
         first, *more = words
@@ -73,16 +73,6 @@ def _documents(file: Path, records: Records[Document], kind: Kind) -> Iterator[P
     for document_id in by_document:
         with records.record(source, 1):
             raise DataError(f"{file.name} has no such document; add it, or drop its mentions", id=document_id)
-
-
-def _mention_file(file: Path, kind: Kind) -> Path:
-    stem, ending, _ = file.name.rpartition(_CORPUS)
-    if not ending:
-        raise DataError(f"expected a folder, or a file that ends in {_CORPUS}", file=str(file))
-    name = f"{stem}_{kind}_gold_mentions.json"
-    if source := file_named(name, file.parent):
-        return source
-    raise DataError(f"the file with the mentions is missing; it must be {name} in the same folder", file=str(file))
 
 
 def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
@@ -98,7 +88,6 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
             if not (_INTEGER.fullmatch(sentence) and _INTEGER.fullmatch(position)):
                 problem = f"sentence and word must be integers, not {sentence!r:.30} and {position!r:.30}"
                 raise DataError(problem, id=document_id)
-            records.notes["corpus lines with an extra column"] += len(columns) > 5
             yield _Word(number, document_id, int(sentence), int(position), text)
 
 
@@ -127,23 +116,16 @@ def _document(piece: Piece, records: Records[Document]) -> Document:
     marked: list[Marked] = []
     for number, mention in mentions:
         with records.record(source, 1, kind="mentions"):
-            spans = _spans(mention, where, document_id, number)
+            sentence, own = mention["sent_id"], sorted({*mention["tokens_number"]})
+            if missing := [word for word in own if (sentence, word) not in where]:
+                problem = f"mention {number}: the corpus has no word {missing[0]} in sentence {sentence}"
+                raise DataError(problem, id=document_id)
+            runs = ([word for _, word in run] for _, run in groupby(enumerate(own), lambda one: one[1] - one[0]))
+            spans = tuple((where[sentence, run[0]][0], where[sentence, run[-1]][1]) for run in runs)
             label, group, identity = (mention.get(key) or None for key in ("mention_type", "coref_chain", "identity"))
             gold, cluster = (identity, group) if "identity" in mention else (group, None)
-            marked.append(Marked(spans, label, None if gold is None else (gold,), cluster=cluster))
-            covered = text_of(spans, text)
-            differs = mention.get("tokens_str") not in (None, covered)
+            marked.append(Marked(spans, label, gold and (gold,), cluster=cluster))
+            differs = mention.get("tokens_str") not in (None, text_of(spans, text))
             records.notes["mentions whose tokens_str differs from their words"] += differs
     topic = _ECBPLUS_ID.fullmatch(document_id)
     return marked_document(document_id, text, marked, None, {} if topic is None else {"topic": topic[1]})
-
-
-def _spans(
-    mention: dict[str, Any], where: dict[tuple[int, int], Span], document_id: str, number: int
-) -> tuple[Span, ...]:
-    """Return the spans of a mention, one for each run of consecutive words."""
-    sentence, words = mention["sent_id"], sorted({*mention["tokens_number"]})
-    if missing := [word for word in words if (sentence, word) not in where]:
-        raise DataError(f"mention {number}: the corpus has no word {missing[0]} in sentence {sentence}", id=document_id)
-    runs = ([word for _, word in run] for _, run in groupby(enumerate(words), lambda one: one[1] - one[0]))
-    return tuple((where[sentence, run[0]][0], where[sentence, run[-1]][1]) for run in runs)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase, StringIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
@@ -68,19 +68,16 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     In a folder, hidden files, subfolders and pipes are ignored. Several paths give the files of each. Raise DataError
     if a path does not exist, or a folder has no such file.
     """
-    files = list[Path]()
+    files, endings = list[Path](), (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
     for one in each_path(path):
-        if one == STANDARD_INPUT:
-            files.append(one)
-        elif one.is_dir():
-            endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
+        if one.is_dir():
             shown = (file for file in one.iterdir() if file.is_file() and not file.name.startswith("."))
             inside = sorted(file for file in shown if file.name.lower().endswith(endings))
             if not inside:
                 problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
                 raise DataError(problem, file=str(one))
             files += inside
-        elif one.exists():
+        elif one == STANDARD_INPUT or one.exists():
             files.append(one)
         else:
             zipped = one.with_name(f"{one.name}.gz")
@@ -137,8 +134,7 @@ def read_items(
     for file in data_files(path, suffixes):
         for piece in pieces(file, records):
             with records.record(piece.file, piece.line):
-                item = build(piece, records)
-                if item is not None:
+                if (item := build(piece, records)) is not None:
                     records.add(item, piece.file, piece.line)
     return records
 
@@ -146,15 +142,12 @@ def read_items(
 def blocks(file: Path, _: object, begins: Callable[[str], object] = lambda line: False) -> Iterator[Piece]:
     """Yield the blocks of lines between blank lines; a line for which ``begins`` is true also begins a block."""
     block: Block = []
-    for number, line in read_lines(file):
-        blank = not line.strip()
-        if block and (blank or begins(line)):
+    for number, line in chain(read_lines(file), [(0, "")]):
+        if block and (not line.strip() or begins(line)):
             yield Piece(block, file, block[0][0])
             block = []
-        if not blank:
+        if line.strip():
             block.append((number, line))
-    if block:
-        yield Piece(block, file, block[0][0])
 
 
 def read_text(file: Path, *, limited: bool = False) -> str:
@@ -325,17 +318,17 @@ def _text(file: Path) -> Iterator[BinaryIO]:
         for magic, problem in _NOT_TEXT.items():
             if start.startswith(magic):
                 raise DataError(problem, file=str(file))
-        if not start.startswith(_UTF16):
-            if 0 < len(start[:8]) == 2 * start[:8].count(0):
-                convert = f"convert it with iconv -f UTF-16{'LE' if start[0] else 'BE'} -t UTF-8"
-                raise DataError(f"this looks like UTF-16 without a byte order mark; {convert}", file=str(file))
+        if start.startswith(_UTF16):
+            try:
+                content = stream.read().decode("utf-16")
+            except UnicodeDecodeError:
+                raise DataError(f"invalid UTF-16; download the file again, or {_SAVE_AS}", file=str(file)) from None
+            yield BytesIO(content.encode())
+        elif 0 < len(start[:8]) == 2 * start[:8].count(0):
+            convert = f"convert it with iconv -f UTF-16{'LE' if start[0] else 'BE'} -t UTF-8"
+            raise DataError(f"this looks like UTF-16 without a byte order mark; {convert}", file=str(file))
+        else:
             yield stream
-            return
-        try:
-            content = stream.read().decode("utf-16")
-        except UnicodeDecodeError:
-            raise DataError(f"invalid UTF-16; download the file again, or {_SAVE_AS}", file=str(file)) from None
-        yield BytesIO(content.encode())
 
 
 @contextmanager

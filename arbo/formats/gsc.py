@@ -6,10 +6,8 @@
 
 A block has the document id, the text on one line, and a line for each mention: start, end, text, and one id of the
 Human Phenotype Ontology. The text at the offsets must equal the third column, except for white space. Mentions may
-nest. The format has no types and no mention ids; `mention_ids` makes ids from document and span.
+nest. The format has no types.
 """
-
-from collections import Counter
 
 from arbo.data import Document, Marked, Records
 from arbo.data.documents import compare, marked_document, span_between
@@ -29,15 +27,12 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     mentions = []
     for number, line in block[2:]:
         with records.record(piece.file, number, kind="lines"):
-            mentions.append(_mention(line.split("\t"), document_id, text, records.notes))
+            columns = line.split("\t")
+            if len(columns) != 4 or not columns[3].strip():
+                form = "a mention needs 4 tab-separated columns (start, end, text, concept id), none of them empty"
+                raise DataError(f"{form}, but this line has {len(columns)}", id=document_id)
+            start, end, surface, concept = columns
+            span = span_between(start, end, text, of=document_id)
+            compare(surface, (span,), text, records.notes, of=document_id)
+            mentions.append(Marked((span,), gold=(concept.strip(),)))
     return marked_document(document_id, text, mentions)
-
-
-def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked:
-    if len(columns) != 4 or not columns[3].strip():
-        form = "a mention needs 4 tab-separated columns (start, end, text, concept id), none of them empty"
-        raise DataError(f"{form}, but this line has {len(columns)}", id=document_id)
-    start, end, surface, concept = columns
-    span = span_between(start, end, text, of=document_id)
-    compare(surface, (span,), text, notes, of=document_id)
-    return Marked((span,), gold=(concept.strip(),))

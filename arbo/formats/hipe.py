@@ -12,7 +12,7 @@ NE-COARSE-LIT contains mentions and types. An `I-` tag that does not continue a 
 as in the task's own scorer, and `notes` counts it. NEL-LIT contains the gold ids: a QID is a gold id (in `Q1|Q2`, both
 are acceptable), `NIL` means gold `()`, and `_` means not annotated (None). The first token of a mention decides;
 `notes` counts mentions whose tokens disagree. Nested mentions (NE-NESTED) have no links; they are ignored and counted.
-Metonymic and fine-grained columns are not read. `mention_ids` makes ids from document and span.
+Metonymic and fine-grained columns are not read.
 
 Without such a header, as in CoNLL-2003, a line has a word, perhaps further columns, and a tag (IOB or IOBES, perhaps
 without a type), after which a tab and a link may stand; spaces also separate columns. A blank line ends a sentence, and
@@ -20,11 +20,10 @@ without a type), after which a tab and a link may stand; spaces also separate co
 """
 
 import re
-from collections import Counter
+from collections import namedtuple
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
@@ -43,14 +42,8 @@ _WORD = re.compile(r"(\S+)(?:[ \t]\S*)*?[ \t](O|[BIES](?:-\S+)?)(?:\t([^\t]*))?\
 _OF_WORDS, _IOBES, _BEGIN = [*_REQUIRED, "MISC"], {"O": "O", "I": "I", "E": "I"}, "-DOCSTART-"
 
 
-class _Token(NamedTuple):
-    text: str
-    type: str | None
-    begins: bool
-    link: str
-    nested: bool
-    after: str
-    """What stands between it and the next token."""
+_Token = namedtuple("_Token", "text type begins link nested after")
+"""A token; ``after`` stands between it and the next one."""
 
 
 def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
@@ -111,34 +104,22 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     begins = [*accumulate((len(token.text + token.after) for token in tokens), initial=0)]
     text = "".join(token.text + token.after for token in tokens)
     notes["nested mentions ignored"] += sum(token.nested for token in tokens)
-    mentions = []
-    for first, last in _mentions(tokens, notes):
-        span = begins[first], begins[last] + len(tokens[last].text)
-        gold = _gold([token.link for token in tokens[first : last + 1]], notes)
-        mentions.append(Marked((span,), tokens[first].type or None, gold))
-    return marked_document(piece.name, text.removesuffix(tokens[-1].after) if tokens else "", mentions)
-
-
-def _mentions(tokens: list[_Token], notes: Counter[str]) -> list[list[int]]:
-    """Return the first and the last token of each mention."""
-    mentions: list[list[int]] = []
+    runs: list[list[int]] = []
     inside: str | None = None
     for at, token in enumerate(tokens):
         if token.type is not None and (token.begins or inside != token.type):
             notes["mentions that begin with an I- tag"] += not token.begins
-            mentions.append([at, at])
-        elif token.type is not None:
-            mentions[-1][1] = at
+            runs.append([])
+        if token.type is not None:
+            runs[-1].append(at)
         inside = token.type
-    return mentions
-
-
-def _gold(links: list[str], notes: Counter[str]) -> tuple[str, ...] | None:
-    notes["mentions whose tokens disagree on the link"] += len(set(links)) > 1
-    if links[0] == _NIL:
-        notes["NIL mentions"] += 1
-        return ()
-    if links[0] in _NO_LINK:
-        notes["mentions without a link"] += 1
-        return None
-    return tuple(dict.fromkeys(link for link in links[0].split("|") if link))
+    mentions = []
+    for run in runs:
+        first, last = run[0], run[-1]
+        span = begins[first], begins[last] + len(tokens[last].text)
+        link, *others = (token.link for token in tokens[first : last + 1])
+        notes["mentions whose tokens disagree on the link"] += not {*others} <= {link}
+        ids = tuple(dict.fromkeys(filter(None, link.split("|"))))
+        gold = () if link == _NIL else None if link in _NO_LINK else ids
+        mentions.append(Marked((span,), tokens[first].type or None, gold))
+    return marked_document(piece.name, text.removesuffix(tokens[-1].after) if tokens else "", mentions)

@@ -9,8 +9,7 @@ A document (`id` and `text` are required):
 make a discontinuous mention. `entities` lists all acceptable gold ids; it is `[]` if the mention is annotated as NIL,
 and null or absent if the mention is not annotated. `cluster` is the gold cluster, within the document or across
 documents. `type`, `cluster` and `domain` may be null or absent; `score` is the score of a finder, see
-`arbo.spans.finding`. If a mention has no `id`, `mention_ids` makes one from document and spans. If a mention has a
-`text`, it must equal the text at its spans, except for white space.
+`arbo.spans.finding`. If a mention has a `text`, it must equal the text at its spans, except for white space.
 
 An entity (`id` and `name` are required):
 
@@ -20,7 +19,6 @@ An entity (`id` and `name` are required):
 In the file, each object is on one line; blank lines are ignored. Further keys of documents, mentions and entities are
 kept as metadata; a repeated key is an error. Strings are kept exactly as written, including line ends such as `\r\n`.
 A second object with the same id is dropped and counted if its content is equal, and is an error if its content differs.
-Files may be gzipped.
 
 A cluster, as `arbo score` reads it and the writer of clusters makes it (`mentions` is required):
 

@@ -20,7 +20,7 @@ from arbo.formats.files import Block, Piece, read_lines
 
 SUFFIXES = (".txt",)
 
-_SOURCES = {"OMIM": re.compile(r"[0-9]+"), "UMLS": re.compile(r"C[0-9]{7}"), "MESH": re.compile(r"[CD][0-9]+")}
+_SOURCES = {"OMIM": r"[0-9]+", "UMLS": r"C[0-9]{7}", "MESH": r"(?!C[0-9]{7}\Z)[CD][0-9]+"}
 
 
 def pieces(file: Path, _: object) -> Iterator[Piece]:
@@ -39,9 +39,6 @@ def entity(piece: Piece, _: object) -> Entity:
     if "||" not in block[0][1]:
         raise DataError("expected id|alternative ids||name|synonyms, but the line has no ||", id=entity_id[:60])
     name, *aliases = dict.fromkeys(name for _, line in block for name in line.partition("||")[2].split("|"))
-    prefixed = filter(None, map(_prefixed, (entity_id, *(id_ for id_ in others if id_ not in own))))
-    return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(dict.fromkeys((*others, *prefixed))))
-
-
-def _prefixed(bare: str) -> str | None:
-    return next((f"{source}:{bare}" for source, ids in _SOURCES.items() if ids.fullmatch(bare)), None)
+    bare = [entity_id, *(id_ for id_ in others if id_ not in own)]
+    prefixed = [f"{source}:{id_}" for id_ in bare for source, ids in _SOURCES.items() if re.fullmatch(ids, id_)]
+    return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(dict.fromkeys(others + prefixed)))

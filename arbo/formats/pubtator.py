@@ -5,16 +5,13 @@
     8701013 <tab> 0 <tab> 10 <tab> Famotidine <tab> Chemical <tab> D015738
 
 The text is the title, a space, and the abstract; offsets refer to this text. Blank lines separate blocks, and each
-title begins a new block. Files contain more than plain mentions; `notes` counts these cases:
+title begins a new block.
 
 - Several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped. `1,2` and `1;2`
   are split where ids are compared, see `arbo.data.gold_ids`.
 - The id `-1` means NIL (gold `()`). An empty or missing id column means not annotated (gold None).
-- A seventh column (the parts of a composite mention) is ignored.
-- Relations (`PMID <tab> CID <tab> id <tab> id`, in BioRED with a fifth column) are ignored.
-- A repeated document is kept once if its content is equal, and is an error if its content differs.
-
-The format has no mention ids; `mention_ids` makes ids from document and span.
+- A seventh column (the parts of a composite mention) and relations (`PMID <tab> CID <tab> id <tab> id`, in BioRED with
+  a fifth column) are ignored and counted.
 
 The format does not mark titles in texts, so the writer takes the first sentence or line, whichever is shorter, as the
 title. Offsets do not depend on this.
@@ -23,7 +20,7 @@ title. Offsets do not depend on this.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 
 from arbo.data import Document, Marked, Records
 from arbo.data.documents import compare, marked_document, span_between
@@ -40,10 +37,7 @@ _DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
 _FIRST_LINE = re.compile(r"\s*\S[^\n]*")
 _ID = re.compile(r"(?!-1$)\S([^\t\r\n]*\S)?")
 
-
-def pieces(file: Path, records: object) -> Iterator[Piece]:
-    """Yield the blocks of a file."""
-    return blocks(file, records, _HEADER["t"].match)
+pieces = partial(blocks, begins=_HEADER["t"].match)
 
 
 def document(piece: Piece, records: Records[Document]) -> Document:
@@ -55,12 +49,10 @@ def document(piece: Piece, records: Records[Document]) -> Document:
         problem = f"the abstract after this title belongs to {abstract_id!r:.60}; correct the id, or add its title"
         raise DataError(problem, id=document_id)
     text = f"{title} {abstract}"
-    mentions = []
+    mentions: list[Marked] = []
     for number, line in block[2:]:
         with records.record(piece.file, number, kind="lines"):
-            annotation = _annotation(line.split("\t"), document_id, text, records.notes)
-            if annotation is not None:
-                mentions.append(annotation)
+            mentions += _annotation(line.split("\t"), document_id, text, records.notes)
     return marked_document(document_id, text, mentions)
 
 
@@ -74,7 +66,8 @@ def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
     return header[1], line[header.end() :]
 
 
-def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked | None:
+def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Iterator[Marked]:
+    """Yield the mention of a line, unless it is a relation."""
     if len(columns) not in (4, 5, 6, 7):
         form = "a mention has the columns id, start, end, text, type and, optionally, concept ids and parts"
         raise DataError(f"{form}; a relation has 4 or 5 columns, but this line has {len(columns)}", id=document_id)
@@ -83,24 +76,12 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
         raise DataError(problem, id=document_id)
     if len(columns) == 4 or (len(columns) == 5 and columns[1][:1].isalpha()):
         notes["relation lines ignored"] += 1
-        return None
+        return
     span = span_between(columns[1], columns[2], text, of=document_id)
     compare(columns[3], (span,), text, notes, of=document_id)
     notes["seventh columns ignored"] += len(columns) == 7
-    gold = _gold(columns[5] if len(columns) > 5 else "", notes)
-    return Marked((span,), columns[4] or None, gold)
-
-
-def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
-    ids = ids_in(column, "|+")
-    if not ids:
-        notes["mentions without a concept column"] += 1
-        return None
-    if ids == (_NIL,):
-        notes["NIL mentions"] += 1
-        return ()
-    notes["mentions with several concept ids"] += len(ids) > 1
-    return tuple(concept for concept in ids if concept != _NIL)
+    ids = ids_in("".join(columns[5:6]), "|+")
+    yield Marked((span,), columns[4] or None, tuple(one for one in ids if one != _NIL) if ids else None)
 
 
 def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:

@@ -10,19 +10,19 @@ this; its other distinct names are aliases. Its definition is the first unsuppre
 language. Its types are the names of its semantic types (`STY`). `UMLS:C0016382`, as MedMentions writes it, is an
 alternative id.
 
-Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, one concept at a time. The rows of a concept
-must therefore be adjacent, as in the releases; a concept with different names in two places is an error.
+MRCONSO.RRF is read in one pass, one concept at a time. The rows of a concept must therefore be adjacent, as in the
+releases; a concept with different names in two places is an error.
 
 To keep the concepts of MedMentions ST21pv, pass the name of the set (`--kb-types ST21pv`); the types below its 21 types
 in the Semantic Network are included (Mohan and Li 2019 also select vocabularies, but this reader does not).
 """
 
-from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections import defaultdict, namedtuple
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, UsageError
@@ -42,18 +42,8 @@ _COLUMNS = {
 _NOT_SUPPRESSED = "N"
 
 
-class _Atom(NamedTuple):
-    """A name of a concept: the columns of MRCONSO that the reader uses."""
-
-    line: int
-    CUI: str
-    LAT: str
-    TS: str
-    STT: str
-    ISPREF: str
-    AUI: str
-    STR: str
-    SUPPRESS: str
+_Atom = namedtuple("_Atom", "line CUI LAT TS STT ISPREF AUI STR SUPPRESS")
+"""A name of a concept: its line, and the columns of MRCONSO that the reader uses."""
 
 
 def read_entities(
@@ -69,17 +59,19 @@ def read_entities(
     """
     records: Records[Entity] = Records("entities", on_error)
     for folder in each_path(path):
-        files = {table: file_named(f"{table}.RRF", folder) for table in _COLUMNS}
-        names, semantic = files["MRCONSO"], files["MRSTY"]
+        names, semantic, described = (file_named(f"{table}.RRF", folder) for table in _COLUMNS)
         if names is None or semantic is None:
             missing = "MRSTY" if names else "MRCONSO"
             wrong = f"{missing}.RRF or {missing}.RRF.gz is missing; give the folder that contains it"
             raise DataError(wrong, file=str(folder))
         types_of = _types(semantic, types, records)
-        chosen = None if types is None else types_of
-        definitions = _definitions(files["MRDEF"], chosen, records)
+        definitions = defaultdict[str, list[tuple[str, str]]](list)
+        columns = ("CUI", "AUI", "DEF", "SUPPRESS")
+        for _, cui, atom, text, suppressed in _rows(described, "MRDEF", columns, records) if described else ():
+            if suppressed == _NOT_SUPPRESSED and text.strip() and (types is None or cui in types_of):
+                definitions[cui].append((atom, text))
         for cui, rows in groupby(_rows(names, "MRCONSO", _Atom._fields[1:], records), itemgetter(1)):
-            if chosen is not None and cui not in chosen:
+            if types is not None and cui not in types_of:
                 continue
             atoms = [_Atom(*row) for row in rows if row[2] == language]
             if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
@@ -88,7 +80,6 @@ def read_entities(
             line = atoms[0].line
             with records.record(names, line):
                 records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
-                records.notes["concepts without a semantic type"] += cui not in types_of
     return KnowledgeBase(records)
 
 
@@ -148,18 +139,6 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     tops = {tree[type_] for type_ in types}
     above = tuple(top if len(top) == 1 else f"{top}." for top in tops)  # A1.21 is below A1, but not below A1.2
     return {type_ for type_, number in tree.items() if number in tops or number.startswith(above)}
-
-
-def _definitions(
-    file: Path | None, chosen: Container[str] | None, records: Records[Entity]
-) -> Mapping[str, list[tuple[str, str]]]:
-    """Return the texts of the definitions of each concept, each with the id of its atom."""
-    definitions: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    if file is not None:
-        for _, cui, atom, text, suppressed in _rows(file, "MRDEF", ("CUI", "AUI", "DEF", "SUPPRESS"), records):
-            if suppressed == _NOT_SUPPRESSED and text.strip() and (chosen is None or cui in chosen):
-                definitions[cui].append((atom, text))
-    return definitions
 
 
 def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entity]) -> Iterator[tuple[Any, ...]]:
