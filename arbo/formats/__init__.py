@@ -2,7 +2,8 @@
 
 A module reads files with `read_documents` and `read_entities`. Or it has `document` and `entity`, which make one of a
 piece of a file, and `SUFFIXES`, the endings of files; the pieces are lines, unless it has a function `pieces`. A module
-of graphs has `graph_in`, which reads the graph of a folder, see `arbo.formats.graph`.
+of graphs has `graph_in`, which reads the graph of a folder, see `arbo.formats.graph`. For files see
+`arbo.formats.files`; a mention without an id gets one by `arbo.data.documents.mention_ids`.
 
 `document_lines` yields the lines of a document with its gold ids, and counts what the format changes or cannot hold. Or
 `write_NAME` writes the format: for documents it takes them, a path, and a mapping of each id to its name, and returns
@@ -133,9 +134,8 @@ def _reader(name: str, what: _Items) -> tuple[Callable[..., Any], tuple[str, ...
         return (partial(read, kind=name) if name in _MODULES else read), suffixes
     pieces = getattr(module, "pieces", line_pieces)
     if what == "entities":
-        from arbo.formats.ontologies import read_entities
-
-        return lambda path, on_error: read_entities(path, suffixes, pieces, module.entity, on_error), suffixes
+        read = _module("ontologies").read_entities
+        return partial(read, suffixes=suffixes, pieces=pieces, build=module.entity), suffixes
 
     def read_all(path: Paths, on_error: OnError) -> data.Corpus:
         return data.Corpus(read_items(path, suffixes, pieces, module.document, data.Records("documents", on_error)))
@@ -168,16 +168,15 @@ def read_documents(
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """
-    _, read, notes = _opened(path, format, "documents", announce_format)
-    corpus: data.Corpus = read(on_error=on_error)
-    corpus.notes.update(notes)
+    paths = [Path(one) for one in expanded(path)]
+    name, advice = _named(paths, format, DOCUMENT_FORMATS, announce_format)
+    corpus: data.Corpus = _read(paths, name, "documents", advice, on_error=on_error)
     if types is None:
         return corpus
     type_names = {types} if isinstance(types, str) else set(types)
     chosen = corpus.of_types(type_names)
     if corpus.n_mentions and not chosen.n_mentions:
-        present = sorted({kind for kind in corpus.types if kind is not None})
-        known = ", ".join(present) or "none"
+        known = ", ".join(sorted({kind for kind in corpus.types if kind is not None})) or "none"
         raise UsageError(f"no mention has the type {' or '.join(sorted(type_names))}; types of mentions: {known}")
     return chosen
 
@@ -197,39 +196,36 @@ def read_knowledge_base(
     or ``"ST21pv"``, and includes the types below it, see `arbo.formats.umls`. A knowledge base without entities is a
     `DataError`, even with `on_error="skip"`.
     """
-    name, read, notes = _opened(path, format, "entities", announce_format)
-    if columns:
-        if name not in ("csv", "tsv") or (unknown := columns.keys() - ENTITY_KEYS):
-            wrong = f"unknown keys: {', '.join(sorted(unknown))}" if name in ("csv", "tsv") else f"the format is {name}"
-            raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {wrong}")
-        read = partial(read, columns=columns)
-    if types is not None and name == "umls":
-        read, types = partial(read, types=types), None
-    kb: data.KnowledgeBase = read(on_error=on_error)
-    kb = kb if types is None else kb.of_types(types)
-    kb.notes.update(notes)
+    paths = [Path(one) for one in expanded(path)]
+    name, advice = _named(paths, format, KNOWLEDGE_BASE_FORMATS, announce_format)
+    if columns and (name not in ("csv", "tsv") or columns.keys() - ENTITY_KEYS):
+        unknown = ", ".join(sorted(columns.keys() - ENTITY_KEYS))
+        wrong = f"unknown keys: {unknown}" if name in ("csv", "tsv") else f"the format is {name}"
+        raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {wrong}")
+    options = {"columns": columns} if columns else {"types": types} if types is not None and name == "umls" else {}
+    kb: data.KnowledgeBase = _read(paths, name, "entities", advice, on_error=on_error, **options)
+    if types is not None and name != "umls":
+        kb = kb.of_types(types)
     if isinstance(path, (str, os.PathLike)) and os.path.exists(path):
         vars(kb)["source"] = {"path": os.path.abspath(path), "format": name}
     return kb
 
 
-def _opened(
-    path: Inputs, name: str | None, what: _Items, announce_format: Callable[[str], object]
-) -> tuple[str, Callable[..., Any], dict[str, int]]:
-    """Return the format, a function of options that reads the paths, and notes."""
-    formats = DOCUMENT_FORMATS if what == "documents" else KNOWLEDGE_BASE_FORMATS
-    if name is not None and name.lower() not in formats:
-        raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
-    paths, advice = [Path(one) for one in expanded(path)], ""
+def _named(
+    paths: list[Path], name: str | None, formats: Mapping[str, str], announce_format: Callable[[str], object]
+) -> tuple[str, str]:
+    """Return the name of a format in lower case, and advice if it was guessed."""
     if name is None:
         name = _guessed(paths, formats, announce_format)
-        advice = f"the format was guessed as {name}; give it (--format, --kb-format) if it is another"
-    read, suffixes = _reader(name.lower(), what)
-    return name.lower(), partial(_whole, read, paths, what, name.lower(), advice), _left_out(paths, suffixes)
+        return name, f"the format was guessed as {name}; give it (--format, --kb-format) if it is another"
+    if name.lower() not in formats:
+        raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
+    return name.lower(), ""
 
 
-def _whole(read: Callable[..., Any], paths: list[Path], what: _Items, name: str, advice: str, **options: Any) -> Any:
-    """Return what is read; raise DataError for nothing, and with advice for an error in the first lines of a file."""
+def _read(paths: list[Path], name: str, what: _Items, advice: str, **options: Any) -> Any:
+    """Read files; raise DataError for nothing in them, and with advice for an error in the first lines of one."""
+    read, suffixes = _reader(name, what)
     try:
         items = read(paths, **options)
     except DataError as error:
@@ -238,6 +234,7 @@ def _whole(read: Callable[..., Any], paths: list[Path], what: _Items, name: str,
         problem = f"{error.problem}; {advice}"
         raise DataError(problem, file=error.file, line=error.line, id=error.id) from error.__cause__
     if len(items):
+        items.notes.update(_left_out(paths, suffixes))
         return items
     if name == "skos":
         _check_no_owl(paths[0])

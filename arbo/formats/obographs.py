@@ -29,17 +29,15 @@ _NODE = {"id": string, "type": string, "lbl": string, "meta": mapping}
 
 def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
     """Yield each node with the default namespace of its graph; raise DataError for a file without `graphs`."""
-    wrong = "the file has no list `graphs` with lists `nodes`; check that it is an OBO graph"
     for value, *_ in json_pieces(file, records):
         graphs = value.get("graphs") if isinstance(value, dict) else None
         for graph in graphs if isinstance(graphs, list) else [None]:
-            nodes, meta = (graph.get(key, 0) for key in ("nodes", "meta")) if isinstance(graph, dict) else (0, 0)
-            nodes = [] if nodes is None else nodes
-            if not isinstance(nodes, list):
+            if not isinstance(graph, dict) or not isinstance(nodes := graph.get("nodes", 0), list | None):
+                wrong = "the file has no list `graphs` with lists `nodes`; check that it is an OBO graph"
                 raise DataError(wrong, file=str(file))
-            default = _properties(meta if isinstance(meta, dict) else {}, "graph")["default-namespace"][-1:]
-            of_class = "CLASS" if any(isinstance(node, dict) and node.get("type") for node in nodes) else None
-            yield from (Piece((node, default, of_class), f"{file}, node {n}") for n, node in enumerate(nodes, 1))
+            default = _properties(graph.get("meta"), "graph")["default-namespace"][-1:]
+            of_class = "CLASS" if any(isinstance(node, dict) and node.get("type") for node in nodes or ()) else None
+            yield from (Piece((node, default, of_class), f"{file}, node {n}") for n, node in enumerate(nodes or (), 1))
 
 
 def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
@@ -51,28 +49,25 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
     others = tuple(dict.fromkeys(map(short_id, properties["hasAlternativeId"])))
     if any(map(is_true, (meta.get("deprecated"), *properties["deprecated"]))):
         return Obsolete((term_id, *others), tuple(map(short_id, properties["IAO_0100001"])))
-    if values.get("type") != of_class:
-        notes["nodes other than classes left out"] += 1
-    elif not values.get("lbl"):
-        notes["nodes without a label left out"] += 1
-    else:
-        definition = _values({"definition": [meta.get("definition")]}, "definition", term_id)
-        return Entity(
-            id=term_id,
-            name=values["lbl"],
-            aliases=tuple(_values(meta, "synonyms", term_id)),
-            definition="".join(definition) or None,
-            types=tuple(dict.fromkeys(properties["hasOBONamespace"] or default)),
-            alternative_ids=others,
-            xrefs=tuple(dict.fromkeys(_values(meta, "xrefs", term_id))),
-        )
-    return None
+    if values.get("type") != of_class or not values.get("lbl"):
+        lacks = "without a label" if values.get("type") == of_class else "other than classes"
+        notes[f"nodes {lacks} left out"] += 1
+        return None
+    return Entity(
+        id=term_id,
+        name=values["lbl"],
+        aliases=tuple(_values(meta, "synonyms", term_id)),
+        definition="".join(_values({"definition": [meta.get("definition")]}, "definition", term_id)) or None,
+        types=tuple(dict.fromkeys(properties["hasOBONamespace"] or default)),
+        alternative_ids=others,
+        xrefs=tuple(dict.fromkeys(_values(meta, "xrefs", term_id))),
+    )
 
 
-def _properties(meta: dict[str, Any], term_id: str) -> defaultdict[str, list[str]]:
+def _properties(meta: Any, term_id: str) -> defaultdict[str, list[str]]:
     """Return the values of each property that is used, by the end of its address."""
     properties: defaultdict[str, list[str]] = defaultdict(list)
-    given = meta.get("basicPropertyValues")
+    given = meta.get("basicPropertyValues") if isinstance(meta, dict) else None
     for one in given if isinstance(given, list) else ():
         name = re.split(r"[#/]", str(one.get("pred")))[-1] if isinstance(one, dict) else ""
         if name in _USED:

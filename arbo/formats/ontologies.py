@@ -48,14 +48,13 @@ def read_entities(
     obsolete: list[Obsolete] = []
 
     def build_live(piece: Piece, records: Records[Entity]) -> Entity | None:
-        made = build(piece, records)
-        if isinstance(made, Obsolete):
-            records.notes["obsolete terms ignored"] += 1
-            obsolete.append(made)
-            return None
-        return made
+        if not isinstance(made := build(piece, records), Obsolete):
+            return made
+        obsolete.append(made)
+        return None
 
     records = read_items(path, suffixes, pieces, build_live, Records("entities", on_error))
+    records.notes["obsolete terms ignored"] += len(obsolete)
     successor = {ids[0]: replacements[0] for ids, replacements in obsolete if len(replacements) == 1}
     merged: defaultdict[str, list[str]] = defaultdict(list)
     for ids, _ in obsolete:
@@ -67,11 +66,9 @@ def read_entities(
     return kb.with_alternative_ids(merged.get(id_, ()) for (id_,) in kb.columns("id")) if merged else kb
 
 
-def _follow(term_id: str, successor: Mapping[str, str], live: Container[str]) -> str | None:
-    seen: set[str] = set()
-    while term_id not in live:
-        if term_id in seen or term_id not in successor:
-            return None
+def _follow(term_id: str | None, successor: Mapping[str, str], live: Container[str | None]) -> str | None:
+    seen: set[str | None] = {None}
+    while term_id not in live and term_id not in seen:
         seen.add(term_id)
-        term_id = successor[term_id]
-    return term_id
+        term_id = successor.get(term_id or "")
+    return term_id if term_id in live else None

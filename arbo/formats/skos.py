@@ -17,11 +17,10 @@ The entities are sorted by their addresses; relative ones stay as they are. Noth
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,12 @@ from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.errors import DataError, MissingDependency
 from arbo.formats.files import Paths, Piece, check_entities, read_text
 from arbo.formats.ontologies import Obsolete, is_true, read_entities as read_ontology, short_id
+
+try:
+    import rdflib
+    from rdflib import DCTERMS, OWL, RDF, RDFS, SKOS, BNode
+except ImportError:
+    raise MissingDependency("reading RDF", extra="rdf") from None
 
 SUFFIXES = (".ttl", ".nt", ".rdf", ".skos", ".xml")
 
@@ -41,25 +46,19 @@ _BASE = "http://relative.invalid/"
 def read_entities(path: Paths, *, language: str | None = None, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a file, or all files of a folder with one of `SUFFIXES`.
 
-    ``language``, a tag such as ``"fr"``, leaves out labels and definitions in other languages. Raise MissingDependency
-    if rdflib is not installed, and DataError for a malformed file.
+    ``language``, a tag such as ``"fr"``, leaves out labels and definitions in other languages. Raise DataError for a
+    malformed file. The import of this module raises MissingDependency if rdflib is not installed.
     """
-    try:
-        import rdflib  # noqa: F401
-    except ImportError:
-        raise MissingDependency("reading RDF", extra="rdf") from None
     return read_ontology(path, SUFFIXES, _subjects, partial(_entity, language=language), on_error)
 
 
 def _subjects(file: Path, records: Records[Entity]) -> Iterator[Piece]:
-    from rdflib import RDF, RDFS, SKOS, BNode
-
     graph = _graph(file)
     classes = {SKOS.Concept, *graph.subjects(RDFS.subClassOf, SKOS.Concept)}
     is_blank = [isinstance(one, BNode) for kind in classes for one in graph.subjects(RDF.type, kind)]
     records.notes["concepts without an address left out"] += sum(is_blank)
     begins = ((_written(iri), name) for name, iri in graph.namespaces() if name)
-    prefixes = sorted(filter(itemgetter(0), begins), key=lambda one: -len(one[0]))
+    prefixes = sorted((one for one in begins if one[0]), key=lambda one: -len(one[0]))
 
     def short(iri: str) -> str:
         rests = ((name, iri.removeprefix(begin)) for begin, name in prefixes if iri.startswith(begin))
@@ -73,11 +72,9 @@ def _subjects(file: Path, records: Records[Entity]) -> Iterator[Piece]:
 
 def _graph(file: Path) -> Any:
     """Return the graph of rdflib in a file; raise DataError if it is malformed."""
-    from rdflib import Graph
-
     text = re.sub(r"\A\s*<\?xml[^>]*>", "", read_text(file, limited=True))  # it is no longer in another encoding
     check_entities(text, file)
-    graph = Graph(bind_namespaces="none")
+    graph = rdflib.Graph(bind_namespaces="none")
     try:
         is_xml = re.match(r"\s*<([!?]|(\w+:)?RDF[\s>])", text)
         with _as_written():
@@ -97,8 +94,6 @@ def _written(node: Any) -> str:
 @contextmanager
 def _as_written() -> Iterator[None]:
     """Keep literals as they are written, such as the number 01, and let rdflib log no tracebacks of invalid ones."""
-    import rdflib
-
     logger = logging.getLogger("rdflib.term")
     before = rdflib.NORMALIZE_LITERALS, logger.disabled
     rdflib.NORMALIZE_LITERALS, logger.disabled = False, True
@@ -110,14 +105,12 @@ def _as_written() -> Iterator[None]:
 
 def _entity(piece: Piece, records: Records[Entity], language: str | None) -> Entity | Obsolete | None:
     """Return the entity of a subject, if it is a concept with a name in the language."""
-    from rdflib import DCTERMS, OWL, RDF, SKOS, BNode
-
     (node, graph, short, classes), notes = piece.content, records.notes
 
     def values(name: Any) -> list[Any]:
         return [value for value in graph.objects(node, name) if not isinstance(value, BNode)]
 
-    def ids(name: Any, shortened: Callable[[str], str] = short) -> tuple[str, ...]:
+    def ids(name: Any, shortened: Any = short) -> tuple[str, ...]:
         return tuple(sorted({shortened(_written(value)) for value in values(name)}))
 
     def texts(name: Any) -> list[str]:
