@@ -277,7 +277,7 @@ def test_faults_of_graphrag_are_placed(graphrag: Path, file: str, change: Any, w
     if "node" in words:
         assert len(arbo.read_documents(graphrag, on_error="skip")) == 4
     path.write_bytes(b"PAR1 no table")
-    with pytest.raises(arbo.DataError, match=rf"{file}\.parquet: the table cannot be read"):
+    with pytest.raises(arbo.DataError, match=rf"{file}\.parquet: the Parquet file is damaged"):
         arbo.read_documents(graphrag)
 
 

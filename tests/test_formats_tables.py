@@ -46,7 +46,7 @@ def test_a_damaged_or_empty_parquet_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"docs\.parquet, row 1, 'd1': this id is already taken"):
         read_documents(path)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"docs\.parquet: the Parquet file is damaged \(.*\); write it again"):
+    with pytest.raises(DataError, match=r"docs\.parquet: the Parquet file is damaged, .*; write it again"):
         read_documents(path)
     pd.DataFrame({"id": [], "text": []}).to_parquet(path)
     with pytest.raises(DataError, match="no documents in the format parquet"):

@@ -34,8 +34,7 @@ def graph_in(folder: Path) -> Graph:
     ids, titles, types = (cells_in(entities, name) for name in ("id", "title", "type"))
     if len({*map(str, ids)}) < len(ids) or None in ids:
         ids = [*range(len(entities))]
-    nodes = [*map(Node.of, map(str, ids), titles, types)]
-    return nodes, partial(_write, folder, entities, links)
+    return [*map(Node.of, map(str, ids), titles, types)], partial(_write, folder, entities, links)
 
 
 def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, groups: Groups) -> Counter[str]:
@@ -118,13 +117,9 @@ def _with(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
 
 def _read(file: Path, *filled: str) -> pa.Table:
     """Read a table, in which every row must have a value in the columns ``filled``."""
-    try:
-        for _ in batches(file):  # raises for a file that unpacks to any size
-            pass
-        table = pq.ParquetFile(file).read()
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        problem = f"the table cannot be read ({str(error).splitlines()[0]:.100})"
-        raise DataError(f"{problem}; give the output folder of GraphRAG", file=str(file)) from None
+    for _ in batches(file):  # raises if it cannot be read
+        pass
+    table = pq.ParquetFile(file).read()
     for name in filled or (("title",) if file.name == _NODES else ()):
         if name not in table.column_names:
             known = ", ".join(table.column_names)

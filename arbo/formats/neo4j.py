@@ -36,26 +36,29 @@ class _Table(NamedTuple):
     head: bytes
     """The first line."""
     delimiter: str
-    places: dict[str, int]
-    """The columns by name or, such as `:ID`, by what they are for."""
-    spaces: list[str]
-    """(columns,) the space of the ids."""
+    columns: dict[str, tuple[int, str]]
+    """The places of columns, and the spaces of their ids, by name or, such as `:ID`, by what they are for."""
     rows: pa.Table
     """The cells as texts; an empty one is missing, unless it is quoted."""
 
     def cells(self, name: str) -> list[str | None]:
         """Return a column, missing values if there is none; ids begin with their space."""
-        if (place := self.places.get(name)) is None:
-            return [None] * len(self.rows)
-        cells: list[str | None] = self.rows[place].to_pylist()
-        return [cell and f"{self.spaces[place]}:{cell}" for cell in cells] if self.spaces[place] else cells
+        place, space = self.columns.get(name, (None, ""))
+        cells: list[str | None] = [None] * len(self.rows) if place is None else self.rows[place].to_pylist()
+        return [cell and f"{space}:{cell}" for cell in cells] if space else cells
 
 
 def graph_in(folder: Path) -> Graph:
     """Read the nodes of a folder that have a name."""
     every = (_table(file, *file.read_bytes().partition(b"\n")[::2]) for file in data_files(folder, (".csv",)))
-    tables = [table for table in every if {":ID", ":START_ID"} & {*table.places}]
-    nodes = _nodes(tables)
+    tables = [table for table in every if {":ID", ":START_ID"} & {*table.columns}]
+    nodes = list[Node]()
+    for table in (table for table in tables if ":ID" in table.columns):
+        name, (_, space) = next((name for name in _NAMES if name in table.columns), ""), table.columns[":ID"]
+        for id_, text, labels in zip(*map(table.cells, (":ID", name, ":LABEL")), strict=True):
+            if id_ and text and text.strip():
+                kinds = sorted(label for label in (labels or "").split(";") if label and not label.startswith("__"))
+                nodes.append(Node.of(id_, text, "|".join([*kinds, *([space] if space else ())])))
     return nodes, partial(_write, folder, tables, nodes)
 
 
@@ -64,19 +67,19 @@ def _table(file: Path, head: bytes, content: bytes) -> _Table:
     line = decode_line(head, file, 1)
     delimiter = max(",;\t|", key=line.count)
     fields = [found.groups("") for name in line.split(delimiter) if (found := _FIELD.match(name.strip(' "')))]
-    places = {kind or name: place for place, (name, kind, _) in enumerate(fields)}
-    if (":START_ID" in places) != (":END_ID" in places):
+    columns = {kind or name: (place, space) for place, (name, kind, space) in enumerate(fields)}
+    if (":START_ID" in columns) != (":END_ID" in columns):
         raise DataError("relationships need the columns :START_ID and :END_ID; add the other", file=str(file), line=1)
-    columns = [*map(str, range(len(fields)))]
-    rows = pa.table({column: strings([]) for column in columns})
+    names = [*map(str, range(len(fields)))]
+    rows = pa.table({name: strings([]) for name in names})
     try:
-        if content.strip() and {":ID", ":START_ID"} & {*places}:
+        if content.strip() and {":ID", ":START_ID"} & {*columns}:
             rows = pyarrow.csv.read_csv(
                 pa.BufferReader(content),
-                pyarrow.csv.ReadOptions(column_names=columns),
+                pyarrow.csv.ReadOptions(column_names=names),
                 pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(columns, pa.string()),
+                    column_types=dict.fromkeys(names, pa.string()),
                     null_values=[""],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
@@ -85,18 +88,7 @@ def _table(file: Path, head: bytes, content: bytes) -> _Table:
     except pa.ArrowException as error:
         problem = f"the file cannot be read ({str(error).splitlines()[0]:.100}); export it again"
         raise DataError(problem, file=str(file)) from None
-    return _Table(file, head, delimiter, places, [space for *_, space in fields], rows)
-
-
-def _nodes(tables: list[_Table]) -> list[Node]:
-    nodes = list[Node]()
-    for table in (table for table in tables if ":ID" in table.places):
-        name, space = next((name for name in _NAMES if name in table.places), ""), table.spaces[table.places[":ID"]]
-        for id_, text, labels in zip(*map(table.cells, (":ID", name, ":LABEL")), strict=True):
-            if id_ and text and text.strip():
-                kinds = sorted(label for label in (labels or "").split(";") if label and not label.startswith("__"))
-                nodes.append(Node.of(id_, text, "|".join([*kinds, *([space] if space else ())])))
-    return nodes
+    return _Table(file, head, delimiter, columns, rows)
 
 
 def _write(folder: Path, tables: list[_Table], nodes: list[Node], out: Path, groups: Groups) -> None:
@@ -124,6 +116,7 @@ def _merged(table: _Table, new_of: Mapping[str, str]) -> pa.Table:
             known |= {link} if stays[row] else set()
     if after != before:
         for name, cells in zip((":START_ID", ":END_ID"), zip(*after, strict=True), strict=True):
-            skip = len(space := table.spaces[place := table.places[name]]) + bool(space)
+            place, space = table.columns[name]
+            skip = len(space) + bool(space)
             rows = rows.set_column(place, rows.schema.field(place), strings([cell and cell[skip:] for cell in cells]))
     return rows if stays.all() else rows.filter(stays)

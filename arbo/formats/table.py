@@ -24,7 +24,7 @@ import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from io import BytesIO, StringIO
@@ -50,6 +50,9 @@ from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_head, read_text, unpacked
 
 Kind = Literal["csv", "tsv", "parquet"]
+HeaderOf = Callable[[Sequence[str], Path], tuple[list[str], bool]]
+"""Is `_header` with some of its arguments."""
+Columns = Mapping[str, str] | None
 
 _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
@@ -81,7 +84,7 @@ _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-
 
 def read_documents(path: Paths, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
     """Read documents or mentions from one or several tables, or from all tables of this kind in a folder."""
-    return Corpus(documents_of(_rows(path, kind), on_error))
+    return Corpus(documents_of(_rows(path, kind, _header), on_error))
 
 
 def own_name(column: str) -> str:
@@ -98,7 +101,7 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     """
     column_name, is_parquet = own_name(column), ".parquet" in path.name
     kind: Kind = "tsv" if ".tsv" in path.name else "csv"
-    rows = [*(_parquet(path) if is_parquet else _delimited(path, kind, (), column_name))]
+    rows = [*(_parquet(path) if is_parquet else _delimited(path, kind, partial(_header, column=column_name)))]
     named = [row for _, row in rows if isinstance(row, dict)]
     if is_parquet and named and column_name not in named[0]:  # a short line of CSV has no last cells
         raise DataError(f"there is no column {column!r}; the columns are {', '.join(named[0])}", file=rows[0][0])
@@ -133,20 +136,28 @@ def _in_texts(rows: Sequence[Placed], column: str) -> Sequence[Placed]:
 
 
 def read_entities(
-    path: Paths, kind: Kind = "tsv", *, columns: Mapping[str, str] | None = None, on_error: OnError = "fail"
+    path: Paths, kind: Kind = "tsv", *, columns: Columns = None, on_error: OnError = "fail"
 ) -> KnowledgeBase:
     """Read entities from one or several tables, or from all tables of this kind in a folder.
 
     ``columns`` maps keys, such as ``name``, to columns of CSV or TSV. Raise DataError if there is no such column.
     Whole columns are checked at once; if a value is not valid, the rows are read one by one, to say where it is.
     """
-    kb = _entities(path, kind, columns, on_error)
+    files = data_files(path, (f".{kind}",))
+    kb: KnowledgeBase | None = None
+    header_of = partial(_header, names=_WITHOUT_NAMES if kind == "tsv" else (), columns=columns)
+    read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, header_of=header_of)
+    if all(map(Path.is_file, files)):  # a pipe can be read only once
+        with suppress(DataError, OSError, UnicodeDecodeError, csv.Error, pa.ArrowException):
+            kb = KnowledgeBase(joined([table_of_columns(read(file)) for file in files]))
+    if kb is None or "duplicate entities dropped" in kb.notes:  # rows are compared as they are, with empty aliases
+        kb = KnowledgeBase(entities_of(_rows(path, kind, header_of), on_error))
     aliases = kb.table["aliases"]
     sizes, names = pc.list_value_length(aliases), aliases.flatten()
     n = pc.sum(pc.match_substring(names, ";")).as_py() if pc.max(sizes).as_py() == 1 else 0
     if not n:
         return kb
-    first = "" if kind == "parquet" else read_head(data_files(path)[0]).partition("\n")[0].lower()
+    first = "" if kind == "parquet" else read_head(files[0]).partition("\n")[0].lower()
     if is_other := n > 1 and "synonym" in first:  # a separator that is not arbo's own
         parts = pc.split_pattern(names, ";")
         values = pc.utf8_trim_whitespace(parts.values)
@@ -156,23 +167,12 @@ def read_entities(
     return kb
 
 
-def _entities(path: Paths, kind: Kind, columns: Mapping[str, str] | None, on_error: OnError) -> KnowledgeBase:
-    files, names = data_files(path, (f".{kind}",)), _WITHOUT_NAMES if kind == "tsv" else ()
-    read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, names=names, columns=columns)
-    if all(map(Path.is_file, files)):  # a pipe can be read only once
-        with suppress(DataError, OSError, UnicodeDecodeError, csv.Error, pa.ArrowException):
-            kb = KnowledgeBase(joined([table_of_columns(read(file)) for file in files]))
-            if "duplicate entities dropped" not in kb.notes:  # rows are compared as they are, with empty aliases
-                return kb
-    return KnowledgeBase(entities_of(_rows(path, kind, names, columns), on_error))
-
-
 def _parquet_columns(file: Path) -> dict[str, pa.Array]:
-    table = pa.Table.from_batches(batches(file))
+    table = pa.Table.from_batches(batches(file, check=False))
     return {name: table[name].combine_chunks() for name in table.column_names}
 
 
-def _columns(file: Path, kind: Kind, names: tuple[str, ...], columns: Mapping[str, str] | None) -> dict[str, pa.Array]:
+def _columns(file: Path, kind: Kind, header_of: HeaderOf) -> dict[str, pa.Array]:
     """Return the columns of a table of entities; raise DataError or ArrowException if only its rows can be read."""
     text, delimiter = _content(file, kind)
     text = text.lstrip("\n")
@@ -185,7 +185,7 @@ def _columns(file: Path, kind: Kind, names: tuple[str, ...], columns: Mapping[st
     if not first.strip() or "\r" in first or first.count('"') % 2:
         raise DataError("the first line is blank or ends elsewhere")
     cells = next(csv.reader([first], delimiter=delimiter))
-    header, has_names = _header(cells, file, names, None, columns)
+    header, has_names = header_of(cells, file)
     header = header if has_names else header[: len(cells)]
     if not {*header} & _KNOWN <= ENTITY_KEYS.keys():
         raise DataError("some cells become texts or numbers")
@@ -211,47 +211,44 @@ def _items(cells: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(lists.offsets, pc.utf8_trim_whitespace(lists.values))
 
 
-def _rows(
-    path: Paths, kind: Kind, names: tuple[str, ...] = (), columns: Mapping[str, str] | None = None
-) -> Iterator[Placed]:
-    """Yield the rows of a table; ``names`` are the columns if the first line does not contain column names."""
-    files = data_files(path, (f".{kind}",))
-    read = _parquet if kind == "parquet" else partial(_delimited, kind=kind, names=names, columns=columns)
-    return chain.from_iterable(map(read, files))
+def _rows(path: Paths, kind: Kind, header_of: HeaderOf) -> Iterator[Placed]:
+    read = _parquet if kind == "parquet" else partial(_delimited, kind=kind, header_of=header_of)
+    return chain.from_iterable(map(read, data_files(path, (f".{kind}",))))
 
 
 def _parquet(file: Path) -> Iterator[Placed]:
-    try:
-        rows = chain.from_iterable(batch.to_pylist() for batch in batches(file))
-        yield from ((f"{file}, row {number}", row) for number, row in enumerate(rows))
-    except pa.ArrowNotImplementedError as error:
-        problem = f"pyarrow cannot read the Parquet file ({error!s:.100}); write it with another compression"
-        raise DataError(problem, file=str(file)) from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name of a column
-        problem = str(error).split("\n")[0]
-        raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None
+    rows = chain.from_iterable(batch.to_pylist() for batch in batches(file))
+    return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
 
 
-def batches(file: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet file in small batches, since a short dictionary can stand for values of any size."""
+def batches(file: Path, *, check: bool = True) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet file in small batches, since a short dictionary can stand for values of any size.
+
+    Raise DataError if the file cannot be read, or unpacks to far more than its size. Without ``check``, texts may be
+    invalid UTF-8.
+    """
     with unpacked(file) as stream:
         content, total = stream.read(), 0
-    for batch in pq.ParquetFile(BytesIO(content)).iter_batches(1024):
-        columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]
-        total += sum(column.nbytes for column in columns)
-        if total > max(LARGEST_ARCHIVE, MOST_PACKED * len(content)):
-            most = f"more than {LARGEST_ARCHIVE >> 20} MiB, and {MOST_PACKED} times its own size"
-            raise DataError(f"the Parquet file unpacks to {most}; write it without dictionaries", file=str(file))
-        yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
+    try:
+        for batch in pq.ParquetFile(BytesIO(content)).iter_batches(1024):
+            columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]
+            total += sum(column.nbytes for column in columns)
+            if total > max(LARGEST_ARCHIVE, MOST_PACKED * len(content)):
+                most = f"more than {LARGEST_ARCHIVE >> 20} MiB, and {MOST_PACKED} times its own size"
+                raise DataError(f"the Parquet file unpacks to {most}; write it without dictionaries", file=str(file))
+            decoded = pa.RecordBatch.from_arrays(columns, batch.schema.names)
+            if check:
+                decoded.validate(full=True)
+            yield decoded
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name of a column
+        reason = str(error).partition("\n")[0]
+        problem = f"the Parquet file is damaged, or unknown to pyarrow ({reason:.100}); write it again"
+        raise DataError(problem, file=str(file)) from None
 
 
-def _delimited(
-    file: Path, kind: Kind, names: tuple[str, ...], column: str | None = None, columns: Mapping[str, str] | None = None
-) -> Iterable[Placed]:
+def _delimited(file: Path, kind: Kind, header_of: HeaderOf) -> Iterable[Placed]:
     lines = cells_of(file, kind)
-    if not lines:
-        return
-    header, has_names = _header(lines[0][1], file, names, column, columns)
+    header, has_names = header_of(lines[0][1], file) if lines else ([], False)
     for line, cells in lines[has_names:]:
         place = f"{file}, line {line}"
         if len(cells) > len(header):
@@ -266,9 +263,12 @@ def _delimited(
 
 
 def _header(
-    cells: Sequence[str], file: Path, names: tuple[str, ...], column: str | None, columns: Mapping[str, str] | None
+    cells: Sequence[str], file: Path, names: Sequence[str] = (), column: str | None = None, columns: Columns = None
 ) -> tuple[list[str], bool]:
-    """Return the names of columns, and whether the first line has them."""
+    """Return the names of columns, and whether the first line has them; ``names`` are those of a file without names.
+
+    ``column`` must be there; for ``columns`` see `read_entities`.
+    """
     if len(cells) > _MOST_COLUMNS:
         problem = f"the first line has {len(cells):,} columns, more than {_MOST_COLUMNS:,}; check the delimiter"
         raise DataError(problem, file=str(file), line=1)
