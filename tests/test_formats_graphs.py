@@ -260,12 +260,16 @@ def without(name: str) -> Callable[[pa.Table], pa.Table]:
     return lambda table: table.drop_columns(name)
 
 
+NOT_UTF8 = pa.array([b"\xff"] * len(ENTITIES)).view(pa.string())
+
+
 @pytest.mark.parametrize(
     ("file", "change", "words"),
     [
         ("relationships", without("source"), "there is no column 'source'; the columns are id, target"),
         ("relationships", lambda table: table.set_column(2, "target", [[*"BC", None, *"CD"]]), "row 3 has no value in"),
         ("entities", without("title"), "there is no column 'title'; the columns are id, type"),
+        ("entities", lambda table: table.set_column(1, "title", [NOT_UTF8]), "the Parquet file is damaged, .*UTF8"),
         ("entities", lambda table: table.set_column(1, "title", [[*"abc", " ", "d"]]), "node 4, 'e3': the node has"),
     ],
 )

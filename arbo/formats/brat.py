@@ -105,9 +105,8 @@ def _document(document_id: str, text: str, file: Path, annotations: str, records
                 if target not in mentions:
                     raise DataError("this mention has a gold id but no T line; add one, or drop the id", id=target)
                 gold[target][concept] = None
-    return marked_document(
-        document_id, text, (one._replace(gold=(*gold[name],) or None) for name, one in mentions.items())
-    )
+    marked = (one._replace(gold=(*gold[name],) or None) for name, one in mentions.items())
+    return marked_document(document_id, text, marked)
 
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> Marked:
