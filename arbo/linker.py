@@ -135,6 +135,8 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
+        if self.config.evidence is not None:
+            raise UsageError("only discover weighs evidence: put both tables into one, with a column of their source")
         return self._linked(Corpus.of(documents), corrections and corrections_of(corrections))
 
     def discover(
@@ -143,7 +145,7 @@ class Linker:
         corrections: Any = (),
         *,
         name: str | None = None,
-        evidence: Iterable[str] = (),
+        evidence: Iterable[str] | None = None,
         source: str | None = None,
     ) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
@@ -158,10 +160,9 @@ class Linker:
         For further errors, see `link`; raise UsageError for a column that no row has. The reranker is not used.
         """
         corpus = Corpus.of(documents, name)
-        columns = [*([evidence] if isinstance(evidence, str) else evidence), *([f"{source}:source"] if source else [])]
+        columns = [evidence] if isinstance(evidence, str) else [*map(str, () if evidence is None else evidence)]
+        columns += [] if source is None else [f"{source}:source"]
         config = replace(self.config, evidence=",".join(columns)) if columns else self.config
-        if name is not None and config.treat_as == "auto":
-            config = replace(config, treat_as="list")
         linker = self.configured(kb=None, _entities=None, config=config)._suited(corpus)
         result = linker._linked(corpus, corrections_of(corrections))
         if name is not None and corpus.n_mentions:
@@ -296,8 +297,7 @@ class Linker:
 
     def _suited(self, corpus: Corpus | None) -> Self:
         """Return the linker for a list of names, if the documents are one or the settings say so."""
-        reads = self.config.treat_as
-        columns = self.config.evidence
+        reads, columns = self.config.treat_as, self.config.evidence
         is_list = reads == "list" or (reads == "auto" and corpus is not None and is_list_of_names(corpus.tables))
         if not is_list or self.kb is not None or self.edges is not None or not isinstance(self.encoder, NgramEncoder):
             if columns is not None and getattr(self.edges, "columns", None) is None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets
@@ -84,16 +85,8 @@ def test_every_table_gives_the_same_documents_and_entities(make: Any) -> None:
 
 
 def test_a_polars_frame_is_read_by_its_rows() -> None:
-    class Frame:  # what polars has of this; it has `to_dict`, of columns, too
-        columns = ("id", "text")
-
-        def to_dicts(self) -> list[dict[str, str]]:
-            return [{"id": "d1", "text": TEXT}]
-
-        def to_dict(self) -> None:
-            pytest.fail("columns are no rows")
-
-    assert Corpus.of(Frame()) == Corpus([Document("d1", TEXT)])
+    frame = SimpleNamespace(columns=("id", "text"), to_dict=None, to_dicts=lambda: [{"id": "d1", "text": TEXT}])
+    assert Corpus.of(frame) == Corpus([Document("d1", TEXT)])
 
 
 def test_what_is_a_corpus_or_a_knowledge_base_stays_itself() -> None:

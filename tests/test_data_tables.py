@@ -16,6 +16,7 @@ from arbo.data.documents import Document
 from arbo.data.gold import Gold
 from arbo.data.objects import to_document
 from arbo.data.records import Records
+from arbo.data.tables import metadata_in
 from arbo.errors import DataError
 
 NAMES = ["Wilson disease", "WD", "copper", "naïve 😀", "Leber's", "x"]
@@ -68,8 +69,8 @@ def test_a_corpus_has_what_its_documents_have(tmp_path_factory: pytest.TempPathF
     assert (len(corpus), corpus.n_mentions) == (len(documents), len(mentions))
     keys = [(mention.document_id, mention.spans, mention.id) for mention in mentions]
     assert corpus.order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
-    assert [*corpus.metadata_of("mentions")] == [one.metadata for one in mentions if one.metadata]
-    assert [*corpus.metadata_of("documents")] == [one.metadata for one in documents if one.metadata]
+    assert metadata_in(corpus.tables.mentions) == [one.metadata for one in mentions]
+    assert metadata_in(corpus.tables.documents) == [one.metadata for one in documents]
     assert corpus.types == [one.type for one in mentions]
     assert corpus.with_ids(["d3", "d0", "no"]) == {f"d{i}": documents[i] for i in (0, 3)}
     ids = [None if of is None else [*of] for of in Gold.of(corpus).ids]

@@ -7,10 +7,9 @@ from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Entity, Mention, mention_ids, text_of
+from arbo.data.documents import Document, Entity, Mention, text_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import ArboError, DataError
 
@@ -82,13 +81,6 @@ def test_offsets_count_code_points() -> None:
     assert (discontinuous.start, discontinuous.end, discontinuous.text) == (0, 21, "kidney Left")
     text = "e\u0301 \U0001f600 flu"  # e with a combining accent, an emoji of four bytes
     assert Document("d1", text, (mention((5, 8), text=text),)).mentions[0].text == "flu"
-
-
-@given(st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(4, 6)), min_size=1, max_size=2)))
-def test_made_mention_ids_are_distinct_and_repeatable(spans: list[list[tuple[int, int]]]) -> None:
-    names = mention_ids("d", spans)
-    assert len(set(names)) == len(spans)
-    assert names == mention_ids("d", spans)
 
 
 def test_errors_keep_their_place_when_pickled() -> None:

@@ -12,6 +12,7 @@ from conftest import Run
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
+from arbo.formats.table import read_column
 
 DOCUMENTS, KB = arbo.load_sample()
 NAMES = ["Marsh fever", "kelp blight", "marsh fevers"]
@@ -156,12 +157,23 @@ def test_a_name_is_found_in_the_cluster_that_it_would_join() -> None:
     assert rows.find(rows.discover([*"abcd"]), ["a", "b"])["cluster_id"].to_pylist() == ["new-0", "new-1"]
 
 
-def test_a_result_is_a_table_of_arrow() -> None:
-    found = arbo.Linker().discover(NAMES)
-    assert pa.table(found).to_pandas().equals(found.to_pandas())
+def test_tables_of_any_form_are_lists(run: Run, tmp_path: Path) -> None:
+    frame, discover = pd.DataFrame({"name": NAMES, "document_id": "x", "mentions": 3, 1: "y"}), arbo.Linker().discover
+    for table in (frame, frame.set_index("name")):
+        assert discover(table, name="name", evidence=[1]).labels.tolist() == ["new-0", "new-1", "new-0"]
+    (tmp_path / "one.csv").write_text("name,city\nfen,Hull\n")
+    one = run("discover", tmp_path / "one.csv", "--text-column", "name", "--evidence", "city", "--out", tmp_path / "o")
+    assert "1 mentions in 1 discovered entities" in one.out
+    (tmp_path / "none.csv").write_text("name,city\n")
+    none = run("discover", tmp_path / "none.csv", "--text-column", "name", "--out", tmp_path / "o")
+    assert "the documents have no mentions" in none.told
+    pd.DataFrame({"name": [0, None, 1]}).astype("Int64").to_parquet(tmp_path / "n.parquet")
+    assert [mention.text for mention in read_column(tmp_path / "n.parquet", "name").mentions] == ["0", " ", "1"]
 
 
 def test_polars_reads_results_and_its_names_are_read() -> None:
+    found = arbo.Linker().discover(NAMES)
+    assert pa.table(found).to_pandas().equals(found.to_pandas())
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"name": [NAMES[0], None, NAMES[2]]})
     found = arbo.Linker().discover(frame["name"])

@@ -72,16 +72,6 @@ def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:
     assert arbo.Linker().discover([text]).manifest["config"]["treat_as"] == "auto"
 
 
-def test_tuning_a_list_leaves_the_number_of_neighbours() -> None:
-    rows = [
-        {"id": f"{i}", "text": name, "mentions": [{"spans": [[0, len(name)]], "cluster": f"{i // 3}"}]}
-        for i, name in enumerate(["Kelp Ltd", "Kelp", "KELP Inc", "Tern Optics", "Tern Optics AG", "Tren Optics"])
-    ]
-    tuned = arbo.Linker().tune(rows)
-    assert (tuned.config.k, tuned.config.treat_as) == (8, "list")
-    assert tuned.discover(rows).evaluate().clustering["ari"] == 1
-
-
 def test_equal_names_are_one_unless_people_say_otherwise() -> None:
     names = ["Paris", "Lyon"] * 100
     assert groups_of(arbo.Linker().discover(names)) == [["Lyon"] * 100, ["Paris"] * 100]

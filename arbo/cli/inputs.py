@@ -14,6 +14,7 @@ from arbo import formats
 from arbo.cli import console
 from arbo.cli.options import ENCODER, LINKER, Chosen, Group
 from arbo.data import OnError
+from arbo.data.tables import metadata_in
 from arbo.errors import ArboError, DataError, UsageError, listed
 from arbo.files import check_writable, real
 from arbo.formats import DocumentFormat, KnowledgeBaseFormat
@@ -96,8 +97,8 @@ class ReadingConfig(Settings):
         if self.ids is not None:
             documents = _of_ids(documents, Path(self.ids))
         console.say_notes(documents.notes, f"{name}: " if self.ids is None else f"{name}, in all documents: ")
-        _say_columns("documents", documents.metadata_of("documents"), name)
-        _say_columns("mentions", documents.metadata_of("mentions"), name)
+        _say_columns("documents", metadata_in(documents.tables.documents), name)
+        _say_columns("mentions", metadata_in(documents.tables.mentions), name)
         if mentions is not False and not documents.n_mentions and (mentions or self.types or not _is_prose(documents)):
             raise DataError(
                 "the documents have no mentions; if a column of a table has the names, give --text-column NAME; for "

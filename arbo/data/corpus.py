@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import documents_in
-from arbo.data.tables import Documents, Tables, check_ids, metadata_in, names_in, numbered, rows_with, with_expansions
+from arbo.data.tables import Documents, Tables, check_ids, names_in, numbered, rows_with, with_expansions
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
@@ -158,11 +158,6 @@ class Corpus(Sequence[Document]):
         order[[*rows.values()]] = len(self) + np.arange(len(rows))
         others = Tables.of([documents[id_] for id_ in rows])
         return self.of_tables(Tables.joined([self.tables, others]).taken(order))
-
-    def metadata_of(self, what: Literal["documents", "mentions"]) -> Iterable[Mapping[str, Any]]:
-        """Return the metadata of the documents, or of the mentions, that have some."""
-        table = getattr(self.tables, what)
-        return filter(None, metadata_in(table) if "metadata" in table.column_names else ())
 
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain; raise UsageError if one has none."""

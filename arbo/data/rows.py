@@ -55,6 +55,7 @@ COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.stri
 
 BLANK = " "
 """The text of a missing name; blank names are never compared, so that each is a cluster of its own."""
+_OF_DOCUMENTS = {"mentions", "document_id", "text"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -67,9 +68,10 @@ def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | No
         tables, index = tables_of_names(table, items), index_of(table)
     elif columns is None:
         return [document_of_doc(str(row), item) if is_doc(item) else item for row, item in enumerate(items)], None, {}
-    elif name is None or {"mentions", "document_id"} & columns or (name not in columns and "text" in columns):
+    elif name is None or ((name == "text" or name not in columns) and _OF_DOCUMENTS & columns - {name}):
         return documents_of(placed(items)), None, index_of(table)
     else:
+        table = table.reset_index() if hasattr(table, "iloc") and name not in table.columns else table
         tables, index = tables_of_column(table, items, name), index_of(table[name]) if hasattr(table, "iloc") else {}
     return tables, blank_notes(tables.mentions), index
 
@@ -98,8 +100,6 @@ def items_of(table: Any, wrong: str, item: str, advice: str) -> list[Any]:
         return list((table.reset_index() if index_of(table) else table).to_dict("records"))
     if hasattr(table, "get_docs"):  # a DocBin of spaCy
         return docs_in(table)
-    if are_names(table, ()):
-        return list(table.tolist())
     if isinstance(table, Iterable) and not is_doc(table) and not isinstance(table, (str, bytes, Mapping)):
         return list(table)
     single = f"put a single {item} into a list, or choose one split of a DatasetDict"

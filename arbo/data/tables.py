@@ -229,9 +229,9 @@ def blank_notes(mentions: pa.Table) -> dict[str, int]:
 
 
 def is_list_of_names(tables: Tables) -> bool:
-    """Return whether there are two documents or more, and each is a name without a context."""
+    """Return whether there are documents, and each is a name without a context."""
     texts, names = tables.documents["text"], tables.mentions["text"]
-    return len(tables.sizes) > 1 and bool((tables.sizes == 1).all()) and bool(pc.all(pc.equal(texts, names)).as_py())
+    return bool((tables.sizes == 1).all()) and bool(pc.all(pc.equal(texts, names)).as_py())
 
 
 def _optional(name: str, values: Sequence[Any]) -> dict[str, pa.Array]:

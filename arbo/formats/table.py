@@ -106,9 +106,9 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     if is_parquet and named and column_name not in named[0]:  # a short line of CSV has no last cells
         raise DataError(f"there is no column {column!r}; the columns are {', '.join(named[0])}", file=rows[0][0])
     for row in named:
-        row[column_name] = str(row.get(column_name) or "").strip()
+        row[column_name] = "" if (cell := row.get(column_name)) is None else str(cell).strip()
     names, ids = [row[column_name] for row in named], [str(row["id"]) for row in named if row.get("id") is not None]
-    are_alone = len(named) == len(rows) and _BESIDE_NAMES.isdisjoint({*chain.from_iterable(named)} - {column_name})
+    are_alone = 0 < len(named) == len(rows) and _BESIDE_NAMES.isdisjoint({*chain.from_iterable(named)} - {column_name})
     if are_alone and len({*ids}) in (0, len(rows)) and are_storable(names) and are_storable(ids):
         corpus = Corpus(tables_of_column((), named, column_name))
     else:
