@@ -13,7 +13,8 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.corrections.pairs import DrawnPairs
 from arbo.corrections.review import Review
-from arbo.data.columns import LEVELS, columns_named
+from arbo.data.columns import LEVELS, cells_of
+from arbo.data.corpus import mention_inputs
 from arbo.edges.evidence import Column, ColumnWeights
 from arbo.edges.name_pairs import NameTable
 
@@ -52,7 +53,7 @@ def together(result: arbo.Result) -> list[list[str]]:
         (None, ["404/351-9533", "404 351 9533", "404-351-9534", "", "212-245-5336"], ["code", 1, 2, 0, 6]),
         (None, ["Adobe Systems", "adobe systems", "Adobe", "Adobe System Inc", "Symantec"], ["text", 1, 3, 2, 6]),
         (None, ["1998", "1998", "1999", "2004"], ["code", 1, 5, 6]),
-        ("exact", ["DE 1", "DE 1", "DE-1", "-"], ["exact", 1, 2, 0]),
+        ("exact", ["DE 1", "DE 1", "DE-1", ""], ["exact", 1, 2, 0]),
         ("source", ["a", "a", "b"], ["source", 1, 2]),
     ],
 )
@@ -105,6 +106,36 @@ def test_rows_that_are_equal_are_one_and_order_changes_nothing() -> None:
     assert clusters[0] == clusters[1]
 
 
+def test_a_missing_cell_is_that_of_the_rows_which_agree_in_all_else() -> None:
+    rows = [("Kelp", "Hull", "7"), ("Kelp", None, "7"), ("Kelp", "Hull", "-")]
+    frame = pd.DataFrame([*rows, ("Tern", "Hull", "8"), ("Tern", "York", "8"), ("Tern", None, "8")], columns=[*"abc"])
+    inputs = mention_inputs(arbo.Corpus.of(frame, "a"), expand_abbreviations=False)
+    expected = {"b": ["Hull"] * 4 + ["York", ""], "c": ["7"] * 3 + ["8"] * 3}
+    assert cells_of(inputs, [("b", None), ("c", None)]) == expected
+    assert cells_of(inputs, [("b", None), ("c", "source")])["b"] == ["Hull", "", "Hull", "Hull", "York", ""]
+
+
+def test_many_rows_of_one_thing_are_one_also_where_cells_are_missing() -> None:
+    names, draw = [f"{a} Kelp {b}" for a in ("Old", "North", "West") for b in ("Ltd", "AG")], np.random.default_rng(0)
+    frame = pd.DataFrame({"name": names * 40, "city": "Hull", "code": "7000"})
+    frame = frame.mask(draw.random(frame.shape) < [0, 0.3, 0.3], None)
+    result = arbo.Linker().discover(frame, name="name", evidence=["city", "code"])
+    assert len(result.clusters) == len(arbo.Linker().discover(names).clusters)
+
+
+def test_people_of_one_name_are_told_apart_by_their_columns() -> None:
+    draw, n = np.random.default_rng(0), 120
+    born, town = draw.integers(19000000, 20000000, n).astype(str), draw.choice(NAMES, n)
+    people = pd.DataFrame({"name": draw.choice(NAMES, n), "born": born, "town": town, "who": np.arange(n)})
+    again = people[: n // 2].assign(name=people["name"].str.upper())
+    frame = pd.concat([people, again, people[n // 3 :]], ignore_index=True)
+    result = arbo.Linker().discover(frame, name="name", evidence=["born:date", "town:place"])
+    assert len({*zip(frame["who"], result.labels, strict=True)}) == n  # nobody is divided
+    assert len(result.clusters) > 100 > len(NAMES)
+    assert result.manifest["encoder"]["edges"]["shift"] < -2
+    assert any("in log-odds: names -" in line for line in result.choices)
+
+
 def test_rows_of_one_source_are_hardly_ever_one() -> None:
     frame = PEOPLE.assign(shop=["a"] * 20 + ["b"] * 12 + ["a", "a", "b", "a", "b"])
     result = arbo.Linker().discover(frame, name="name", evidence=["city"], source="shop")
@@ -118,6 +149,7 @@ def test_rows_of_one_source_are_hardly_ever_one() -> None:
 @given(st.lists(st.integers(0, len(PEOPLE) - 1), min_size=4, max_size=16), st.data())
 def test_growth_equals_the_refit_with_the_weights_of_the_run(rows: list[int], data: st.DataObject) -> None:
     frame = PEOPLE.iloc[rows].assign(id=[f"{data.draw(st.integers(0, 99))}-{i}" for i in range(len(rows))], city="x")
+    frame["code"] = ["7", *(data.draw(st.sampled_from("78-")) for _ in rows[1:])]
     cut = data.draw(st.integers(2, len(rows) - 1))
     linker = arbo.Linker()
     grown = linker.add(linker.discover(frame[:cut], name="name", evidence=["city", "code"]), frame[cut:])
@@ -226,7 +258,7 @@ def test_rates_by_drawn_pairs_hold_the_true_ones_whatever_the_calibration(seed: 
 @pytest.mark.parametrize(
     ("evidence", "words"),
     [
-        ("vat", "no row has the column 'vat'; the columns are: city, code"),
+        ("vat", "no row has a value in the column 'vat'; the columns are: city, code"),
         ("city,city", "evidence must name columns, each once"),
         ("empty", "no row has a value in the column 'empty'"),
     ],
@@ -237,10 +269,7 @@ def test_wrong_columns_are_refused(evidence: str, words: str) -> None:
         arbo.Linker().discover(frame, name="name", evidence=[evidence])
     with pytest.raises(arbo.UsageError, match="there is no column 'firm'; the columns are: name, city, code"):
         arbo.Linker().discover(PEOPLE, name="firm")
+    with pytest.raises(arbo.UsageError, match="only discover weighs evidence"):
+        arbo.Linker([{"id": "E1", "name": "Ann"}], config={"evidence": "city"}).link(["Ann"])
     with pytest.raises(arbo.UsageError, match="evidence needs a list of names"):
         arbo.Linker(config={"evidence": "city", "treat_as": "text"}).discover(PEOPLE, name="name")
-
-
-def test_a_kind_is_what_follows_the_last_colon_if_it_is_one() -> None:
-    assert columns_named("dc:date, born:date,place:place") == [("dc", "code"), ("born", "code"), ("place", "text")]
-    assert columns_named("dc:title") == [("dc:title", None)]

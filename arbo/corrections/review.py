@@ -210,7 +210,7 @@ class Review:
             return None
         second = self.pairs.second[place]
         other = self.run.links[int(second[0])]
-        columns = [weights["column"] for weights in self.run.evidence]
+        columns = [(weights["column"], weights["kind"]) for weights in self.run.evidence]
         cells = cells_of(Inputs(Corpus(self.run.tables), np.append(row, second)), columns, check=False)
         about = " · ".join(f"{name}: {one or '-'} | {two or '-'}" for name, (one, two) in cells.items())
         return Choice(other.mention.id, other.name, float(self.pairs.probability[place[0]]), about)

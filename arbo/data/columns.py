@@ -21,6 +21,7 @@ LEVELS: dict[ColumnKind, tuple[str, ...]] = {
     "source": ("the same", "another"),
 }
 """The levels of likeness by kind, from 1 on; 0 means that a value is missing."""
+Columns = Sequence[tuple[str, ColumnKind | None]]
 _KINDS: dict[str, ColumnKind] = {**{kind: kind for kind in get_args(ColumnKind)}, "place": "text", "date": "code"}
 
 
@@ -37,8 +38,8 @@ def evidence_line(column: str, kind: str, levels: Sequence[str], m: Sequence[flo
 def columns_named(evidence: str) -> list[tuple[str, ColumnKind | None]]:
     """Return the names and kinds of columns; None for a kind to guess. Raise UsageError for none, or one named twice.
 
-    >>> columns_named("country, vat:exact")
-    [('country', None), ('vat', 'exact')]
+    >>> columns_named("dc:title, vat:exact")
+    [('dc:title', None), ('vat', 'exact')]
     """
     columns: list[tuple[str, ColumnKind | None]] = []
     for item in evidence.split(","):
@@ -50,13 +51,14 @@ def columns_named(evidence: str) -> list[tuple[str, ColumnKind | None]]:
     return columns
 
 
-def cells_of(inputs: Inputs, names: list[str], *, check: bool = True) -> dict[str, list[str]]:
-    """Return the cells of columns for some mentions, as texts; "" where one is missing.
+def cells_of(inputs: Inputs, columns: Columns, *, check: bool = True) -> dict[str, list[str]]:
+    """Return the cells of columns for some mentions, as texts; "" where one is missing, which has no letter or digit.
 
-    The columns are those that the table of documents had beside their meaning, see `arbo.data.rows`. With ``check``,
-    raise UsageError for one that no row has.
+    The columns are those that the table of documents had beside their meaning, see `arbo.data.rows`. Without sources, a
+    missing cell gets the only value of the rows which are equal in name, type, domain and all other columns: these
+    would be one anyway. With ``check``, raise UsageError for a column without any value.
     """
-    tables, rows = inputs.corpus.tables, inputs.rows
+    tables, rows, names = inputs.corpus.tables, inputs.rows, [name for name, _ in columns]
     mentions = tables.mentions.take(numbers(rows))
     records = metadata_in(mentions)
     if "metadata" in tables.documents.column_names:
@@ -65,16 +67,22 @@ def cells_of(inputs: Inputs, names: list[str], *, check: bool = True) -> dict[st
     if "type" in names:  # which has a meaning of its own in a table
         types = mentions["type"].to_pylist()
         records = [{"type": type_, **record} for type_, record in zip(types, records, strict=True)]
-    for name in names:
-        if check and records and not any(name in record for record in records):
-            known = sorted({key for record in records for key in record})
-            raise UsageError(f"no row has the column {name!r}; the columns are: {listed(known, 20) or 'none'}")
-    return {name: [_text(record.get(name)) for record in records] for name in names}
+    cells = {name: [_text(record.get(name)) for record in records] for name in names}
+    if check and (empty := [name for name, some in cells.items() if not any(some)]):
+        known = listed(sorted({key for record in records for key in record}), 20)
+        raise UsageError(f"no row has a value in the column {empty[0]!r}; the columns are: {known or 'none'}")
+    own = inputs.names, inputs.column("type"), inputs.column("domain")
+    for name in () if "source" in dict(columns).values() else names:
+        keys = [*zip(*own, *(some for other, some in cells.items() if other != name), strict=True)]
+        only = dict[Any, str]()
+        for key, cell in zip(keys, cells[name], strict=True):
+            if cell:
+                only[key] = cell if only.get(key, cell) == cell else ""
+        cells[name] = [cell or only.get(key, "") for key, cell in zip(keys, cells[name], strict=True)]
+    return cells
 
 
 def _text(cell: Any) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, list):
-        return " ".join(map(_text, cell))
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+    cell = int(cell) if isinstance(cell, float) and cell.is_integer() else "" if cell is None else cell
+    text = str(cell).strip()
+    return text if any(map(str.isalnum, text)) else ""

@@ -5,7 +5,8 @@ logarithm of m / u: how often the column is as alike as here in pairs that are o
 and Sunter 1969). m and u are estimated by expectation maximisation over the pairs of the table, a fixed number of
 steps from the odds of the names model alone. In a step the pairs of a row compete, see `Competition`, which keeps
 families of similar rows (editions, branches) from counting as matches. u is that of pairs which are near by name, since
-the columns of a family are alike too. A missing value is no evidence.
+the columns of a family are alike too. A missing value is no evidence. If different people have one name, all names are
+believed less: so much that names alone would expect as many pairs to be one as names and columns do.
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too.
 """
@@ -19,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from itertools import compress, repeat
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
+from scipy.special import expit
 from sklearn.feature_extraction.text import CountVectorizer
 
 from arbo.data import KnowledgeBase
@@ -34,7 +35,6 @@ from arbo.edges.features import distinct, preceding, products
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
 from arbo.engine import Bools, Ids, Weights
-from arbo.errors import UsageError
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 from arbo.text.names import normalize_names
 
@@ -48,7 +48,7 @@ _UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
 _STEPS = 10
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
-_IN_ANOTHER_SOURCE = 0.9  # so many in different sources
+_OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -68,25 +68,21 @@ class Column(NamedTuple):
 
     @classmethod
     def of(cls, name: str, kind: ColumnKind | None, cells: Sequence[str]) -> Self:
-        """Guess the kind if it is None; a cell without a letter and digit is missing. Raise UsageError without any."""
-        value = codes_of(cells)
-        texts = list(dict.fromkeys(cells))
-        is_missing = np.array([not any(map(str.isalnum, text)) for text in texts], np.bool_)
-        if kind is None and is_missing.all():
-            raise UsageError(f"no row has a value in the column {name!r}; leave it out")
-        kind = kind or _kind_of([*compress(texts, ~is_missing)])
+        """Read cells, "" for a missing one; guess the kind if it is None."""
+        value, texts = codes_of(cells), list(dict.fromkeys(cells))
+        kind = kind or _kind_of([*filter(None, texts)])
         if kind == "text":
             texts = normalize_names(texts)
         elif kind == "code":
             texts = [_SEPARATOR.sub("", text.casefold()) for text in texts]
-        compared = codes_of(texts)
+        value = np.where([cell == "" for cell in cells], -1, codes_of(texts)[value])
         number = np.array([_number(text) if kind == "number" else np.nan for text in dict.fromkeys(texts)], np.float64)
         sets: list[csr_matrix | None] = [None, None]
         if kind in ("text", "code"):
             distinct = [text or "?" for text in dict.fromkeys(texts)]
             readers: list[dict[str, Any]] = [{"analyzer": "char_wb", "ngram_range": (3, 3)}, {"analyzer": str.split}]
             sets = [CountVectorizer(lowercase=False, binary=True, **how).fit_transform(distinct) for how in readers]
-        return cls(name, kind, np.where(is_missing, -1, compared)[value], number, *sets)
+        return cls(name, kind, value, number, *sets)
 
     def levels(self, first: Ids, second: Ids) -> Levels:
         """Return the level of each pair of rows, see `LEVELS`; (pairs,)."""
@@ -137,9 +133,7 @@ class ColumnWeights(NamedTuple):
         n = len(LEVELS[column.kind])
         u = np.bincount(levels, 1 - probability, n + 1)[1:] + 1.0
         u /= u.sum()
-        prior = (u + np.eye(n)[0]) / 2
-        if column.kind == "source":
-            prior = np.array([1 - _IN_ANOTHER_SOURCE, _IN_ANOTHER_SOURCE])
+        prior = _OF_SOURCE if column.kind == "source" else (u + np.eye(n)[0]) / 2
         m = np.bincount(levels, probability, n + 1)[1:] + _PRIOR * prior
         return cls(column.name, column.kind, (m / m.sum()).tolist(), u.tolist())
 
@@ -154,9 +148,9 @@ class Pairs(NamedTuple):
     levels: list[Levels]
     """Of each column."""
 
-    def total(self, weights: Sequence[ColumnWeights]) -> LogOdds:
+    def total(self, weights: Sequence[ColumnWeights], shift: float) -> LogOdds:
         """Return the log-odds of names and columns; without weights, those of names alone."""
-        return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=False)), self.name)
+        return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=False)), self.name + shift)
 
 
 class Competition(NamedTuple):
@@ -201,40 +195,52 @@ class Evidence:
     names: NamesModel
     columns: str
     """The setting `LinkerConfig.evidence`."""
-    weights: tuple[ColumnWeights, ...] | None = None
-    """The weights of the columns; None to estimate them from the names at hand."""
+    weights: tuple[ColumnWeights, ...] = ()
+    """The weights of the columns; empty to estimate them, and the shift, from the names at hand."""
+    shift: float = 0.0
+    """What is added to the log-odds of names; below 0 if different things often have one name here, as people do."""
     neighbors: ClassVar[int] = NamesModel.neighbors
 
     def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return the model with the weights of these `settings`, and the arrays, which a run keeps."""
-        weights = tuple(ColumnWeights(**one) for one in settings["columns"])
-        columns = ",".join(f"{one.column}:{one.kind}" for one in weights)
-        return replace(self, names=self.names.frozen(settings, arrays), columns=columns, weights=weights)
+        weights, shift = tuple(ColumnWeights(**one) for one in settings["columns"]), settings["shift"]
+        columns, names = ",".join(f"{one.column}:{one.kind}" for one in weights), self.names.frozen(settings, arrays)
+        return replace(self, names=names, columns=columns, weights=weights, shift=shift)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        columns, values = [one._asdict() for one in self.weights or ()], json.dumps([self.names.settings, self.weights])
-        return {**self.names.settings, "columns": columns, "fingerprint": sha256(values.encode()).hexdigest()}
+        columns = [one._asdict() for one in self.weights]
+        own = {**self.names.settings, "columns": columns, "shift": self.shift}
+        return {**own, "fingerprint": sha256(json.dumps(own).encode()).hexdigest()}
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, as `NamesModel.applied` does."""
-        assert kb is None
         names = ComparedNames.of(retrieval, self.names.earlier)
-        named, inputs = columns_named(self.columns), retrieval.inputs.taken(names.rows)
-        cells = cells_of(inputs, [name for name, _ in named], check=self.weights is None)
-        columns = [Column.of(name, kind, cells[name]) for name, kind in named]
+        named, inputs = columns_named(self.columns), retrieval.inputs
+        cells = cells_of(inputs, named, check=not self.weights)
+        columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
         pairs, n = self._pairs(names, columns, retrieval), len(names.rows)
         sources = [column.value for column in columns if column.kind == "source"]
         competition = Competition.of(pairs, sources[0] + 1 if sources else np.zeros(n, np.int64))
-        model = self if self.weights else replace(self, weights=_estimated(columns, pairs, competition))
-        assert model.weights is not None
-        log_odds = pairs.total(model.weights)
-        probability = competition.probabilities(log_odds) if sources else 1 / (1 + np.exp(-log_odds))
+        model = self if self.weights else self._estimated(columns, pairs, competition)
+        log_odds = pairs.total(model.weights, model.shift)
+        probability = competition.probabilities(log_odds) if sources else expit(log_odds)
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
         scored = PairScores(np.column_stack([pairs.first, pairs.second]), pairs.name)
         reasons = partial(model._shares, names, columns)
         return names.weighed(retrieval, k, scored, weight, model.settings, self.names.threshold, reasons)
+
+    def _estimated(self, columns: Sequence[Column], pairs: Pairs, competition: Competition) -> Self:
+        """Return the model with the weights and the shift that fit pairs of names; see this module."""
+        model = self
+        for _ in range(_STEPS):
+            log_odds, by_name = pairs.total(model.weights, model.shift), expit(pairs.name + model.shift)
+            probability = competition.probabilities(log_odds)
+            weights = [ColumnWeights.estimated(*one, probability) for one in zip(columns, pairs.levels, strict=True)]
+            step = (expit(log_odds) - by_name).sum() / max((by_name * (1 - by_name)).sum(), 1e-9)
+            model = replace(model, weights=tuple(weights), shift=min(model.shift + float(np.clip(step, -1, 1)), 0.0))
+        return model
 
     def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> Pairs:
         """Return the pairs that names or columns propose."""
@@ -253,22 +259,13 @@ class Evidence:
     def _shares(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Reasons:
         """Return the log-odds of names and columns for pairs of names, the largest first."""
         pairs = self._compared(names, columns, first, second)
-        shares, texts = [pairs.name], [np.full(len(first), "names", object)]
-        for weights, levels in zip(self.weights or (), pairs.levels, strict=True):
+        shares, texts = [pairs.name + self.shift], [np.full(len(first), "names", object)]
+        for weights, levels in zip(self.weights, pairs.levels, strict=True):
             shares.append(weights.log_odds[levels])
             words = np.array(["missing", *LEVELS[weights.kind]], object)
             texts.append(weights.column + ": " + words[levels])
         share, text = np.stack(shares, axis=1), np.stack(texts, axis=1)
         return Reasons.of(text, share)
-
-
-def _estimated(columns: Sequence[Column], pairs: Pairs, competition: Competition) -> tuple[ColumnWeights, ...]:
-    """Estimate the weights of columns from pairs of names."""
-    weights: tuple[ColumnWeights, ...] = ()
-    for _ in range(_STEPS):
-        probability = competition.probabilities(pairs.total(weights))
-        weights = tuple(map(ColumnWeights.estimated, columns, pairs.levels, repeat(probability)))
-    return weights
 
 
 def _kind_of(texts: Sequence[str]) -> ColumnKind:

@@ -68,7 +68,6 @@ class NamesModel:
 
         ``kb`` must be None; each name of ``retrieval`` should have at least `neighbors` neighbours.
         """
-        assert kb is None
         names = ComparedNames.of(retrieval, self.earlier)
         pairs = np.column_stack(names.pairs())
         weight, shares = names.scores(pairs, self._weights), partial(self._shares, names)

@@ -169,7 +169,8 @@ class Run:
                 f"{limit:.2f}{by_type and f' ({by_type})'} (--threshold; --set kb_complete=true if it lacks none)"
             )
         if self.evidence:
-            lines.append("evidence, in log-odds: " + "; ".join(evidence_line(**column) for column in self.evidence))
+            columns = "; ".join(evidence_line(**column) for column in self.evidence)
+            lines.append(f"evidence, in log-odds: names {manifest['encoder']['edges']['shift']:+.1f}; {columns}")
         return lines
 
     @property

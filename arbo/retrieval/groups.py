@@ -237,8 +237,8 @@ def first_alike(
     It is the mention itself if its name is blank, or its id is one of ``apart``. For ``evidence`` see `LinkerConfig`.
     """
     if evidence is not None:
-        weighed = [name for name, kind in columns_named(evidence) if kind != "source"]
-        groups = list(zip(groups, *cells_of(inputs, weighed, check=False).values(), strict=True))
+        cells = cells_of(inputs, named := columns_named(evidence), check=False)
+        groups = list(zip(groups, *(cells[name] for name, kind in named if kind != "source"), strict=True))
     group = codes_of(groups)
     columns = ["mention_id", "text", "expansion", "type"]
     mentions = inputs.corpus.tables.mentions.select(columns).take(numbers(inputs.rows))
