@@ -31,7 +31,6 @@ FEW = Resampling(n_resamples=200, n_permutations=300, n_half_samples=100)
 counts_of_documents = st.integers(1, 7).flatmap(
     lambda n: st.tuples(*2 * [st.lists(st.tuples(*4 * [st.integers(0, 5)]), min_size=n, max_size=n)])
 )
-clusterings = st.integers(0, 8).flatmap(lambda n: st.tuples(*2 * [st.lists(st.integers(0, 3), min_size=n, max_size=n)]))
 
 
 def clusters(true, predicted, document):
@@ -212,19 +211,6 @@ def test_intervals_of_counts_cover():
 # Lines -------------------------------------------------------------------------------------------------------------
 
 METRICS = {"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
-
-
-@given(st.lists(clusterings, min_size=1, max_size=5))
-def test_lines_are_the_scores_of_the_sum(documents):
-    counts = [coreference_counts(by_label(true), by_label(predicted)) for true, predicted in documents]
-    scores = scores_from_counts(sum(counts))
-    lines = {line.name: line for line in coreference_lines(counts)}
-    assert list(lines) == [*METRICS, "CoNLL"]
-    for name, metric in METRICS.items():
-        found = [figure.value for figure in (lines[name].recall, lines[name].precision, lines[name].score)]
-        expected = [scores[metric][part] for part in ("recall", "precision", "f1")]
-        assert found == pytest.approx(expected, abs=1e-12)
-    assert lines["CoNLL"].score.value == pytest.approx(scores["conll"], abs=1e-12)
 
 
 def test_a_score_of_nothing_is_told_from_a_score_of_zero():

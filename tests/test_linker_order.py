@@ -1,21 +1,13 @@
 """Results are those of a set of documents: the order in which they come decides only rows and names."""
 
 from builders import document, linker
-from hypothesis import given, settings, strategies as st
+from conftest import Sample
 
 import arbo
 
-NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp"]
 KB = arbo.KnowledgeBase(
     [arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "marsh fever"), arbo.Entity("E3", "kelp blight")]
 )
-
-
-@st.composite
-def collections(draw: st.DrawFn) -> list[arbo.Document]:
-    """Draw documents that share names, so that many neighbours are equally near."""
-    texts = draw(st.lists(st.lists(st.sampled_from(NAMES), max_size=4), min_size=1, max_size=9))
-    return [document(f"d{i}", *own, domain=draw(st.sampled_from([None, "x"]))) for i, own in enumerate(texts)]
 
 
 def first_mentions(result: arbo.Result) -> set[str]:
@@ -25,9 +17,8 @@ def first_mentions(result: arbo.Result) -> set[str]:
     return {f"new-{id_}" for id_ in first.values()}
 
 
-@settings(max_examples=30, deadline=None)
-@given(collections())
-def test_a_discovered_entity_is_called_by_its_first_mention_as_they_came(documents: list[arbo.Document]) -> None:
+def test_a_discovered_entity_is_called_by_its_first_mention_as_they_came(sample: Sample) -> None:
+    documents = list(sample[0])
     for came in (documents, documents[::-1]):
         found = arbo.Linker().discover(came)
         assert {cluster.id for cluster in found.discovered} == first_mentions(found)

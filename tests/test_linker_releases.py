@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from builders import document, kb_of, linker
 from histories import equal
 
@@ -78,16 +76,6 @@ def test_only_what_a_release_changed_is_searched() -> None:
     assert {things for _, things in searched} == {2, len(kb) + 1}
     assert sum(n for n, things in searched if things > 2) < len(documents.mentions) / 20
     assert arbo.diff(before, after).knowledge_base == {"new": 1, "changed": 1}
-
-
-def test_an_index_and_a_file_have_the_same_keys(tmp_path: Path) -> None:
-    _, kb = arbo.load_sample()
-    index = arbo.build_index(kb, tmp_path / "index")
-    for one, other in zip(kb.keys, index.keys, strict=True):
-        np.testing.assert_array_equal(one, other)
-    documents, _ = arbo.load_sample()
-    before = arbo.Linker(arbo.KnowledgeBase(kb.entities[5:])).link(documents)
-    equal(arbo.Linker(kb).add(before), arbo.Linker(index).add(before))
 
 
 def test_an_obsolete_id_of_several_entities_is_not_followed() -> None:
