@@ -72,29 +72,23 @@ class Partition:
     def joins(self) -> Edges:
         """Return the edges that join the mentions of NIL clusters, which are numbered from 0 here, without a circle.
 
-        They are the minimum spanning forest; under average linkage, they join smallest mentions of parts, and ascend.
+        They are the minimum spanning forest. Under average linkage, they are between the smallest mentions of two parts
+        that are merged, and weigh the average dissimilarity of the parts.
         """
         if (tree := self.nil_tree) is None:
             return joining_edges(Graph(*self.nil_edges, n_entities=self.n_entities, n_nodes=len(self.labels)))
         labels = self.labels[self.n_entities :]
         return Edges(tree.source, tree.target, tree.height).take(labels[tree.source] == labels[tree.target])
 
-    def weakest_joins(self) -> Edges:
-        """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
+    def weakest_joins(self) -> Weights:
+        """Return the weight of the heaviest of the `joins` of each NIL cluster, at its label; -inf elsewhere; (nodes,).
 
-        It is the heaviest of the cluster's `joins`: at a threshold below its weight, the cluster falls apart. Edges are
-        ordered by the label of the cluster. Under average linkage, the weight is the average dissimilarity between the
-        parts.
+        At a threshold below it, the cluster falls apart.
         """
         joins, labels = self.joins(), self.labels[self.n_entities :]
-        heaviest = np.full(len(self.labels), -np.inf, joins.weight.dtype)
+        heaviest: Weights = np.full(len(self.labels), -np.inf, joins.weight.dtype)
         np.maximum.at(heaviest, labels[joins.source], joins.weight)
-        joins = joins.take(joins.weight == heaviest[labels[joins.source]])
-        if self.nil_tree is None:
-            joins = joins.take(np.lexsort((joins.target, joins.source)))
-        label = labels[joins.source]
-        joins = joins.take(len(label) - 1 - np.unique(label[::-1], return_index=True)[1])  # the last of each
-        return Edges(joins.source + self.n_entities, joins.target + self.n_entities, joins.weight)
+        return heaviest
 
 
 def partition(

@@ -243,10 +243,7 @@ def cluster_table(
             first[new[node]] = order[mention]
         usual = strings(names)
     ids = pa.concat_arrays([entities, _new_ids(ids.take(numbers(first)), kb)])
-    joins = clusters.weakest_joins()
-    weakest = np.full(len(clusters.labels), -np.inf, np.float32)
-    weakest[clusters.labels[joins.source]] = joins.weight
-    weakest = weakest[label]
+    weakest = clusters.weakest_joins()[label].astype(np.float32)
     table = pa.table(
         {
             "cluster_id": ids,

@@ -255,13 +255,14 @@ def assert_describes(result, kept, n_entities, n_nodes):
 
 def assert_weakest_joins(result):
     """Without the edges as heavy as its weakest join a NIL cluster falls apart; with it the cluster holds."""
-    edges, joins = edges_of(result), result.weakest_joins()
-    sizes, labels = np.bincount(result.labels), result.labels[joins.source]
+    edges, joins, weakest = edges_of(result), result.joins(), result.weakest_joins()
+    sizes, labels = np.bincount(result.labels), np.flatnonzero(weakest > -INF)
     assert labels.tolist() == [v for v in range(result.n_entities, len(sizes)) if sizes[v] > 1]
-    assert (result.labels[joins.target] == labels).all()
+    source, target = joins.source + result.n_entities, joins.target + result.n_entities
+    assert (result.labels[source] == result.labels[target]).all()
     listed = {(min(u, v), max(u, v), w) for u, v, w in zip(*(array.tolist() for array in edges), strict=True)}
-    assert listed.issuperset(zip(*(array.tolist() for array in joins), strict=True))
-    for label, heaviest in zip(labels, joins.weight, strict=True):
+    assert listed.issuperset(zip(source.tolist(), target.tolist(), joins.weight.tolist(), strict=True))
+    for label, heaviest in zip(labels, weakest[labels], strict=True):
         inside = result.labels[edges.source] == label
         for is_whole, chosen in ((True, edges.weight <= heaviest), (False, edges.weight < heaviest)):
             ends = (array[inside & chosen].tolist() for array in edges[:2])
