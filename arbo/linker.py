@@ -36,7 +36,7 @@ from arbo.results.result import Result
 from arbo.results.run import Run
 from arbo.retrieval.groups import EncodedKb, SearchAll, first_alike, groups_of_mentions, search_all
 from arbo.retrieval.reranking import Candidates, Reranker, ScoreMemory, reranked, reranker_of
-from arbo.retrieval.retrieval import Mentions, Retrieval, SearchSettings, retrieve
+from arbo.retrieval.retrieval import Mentions, PairScores, Retrieval, SearchSettings, retrieve
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -98,19 +98,19 @@ class Linker:
         encoder: Any = encoder_of(self.encoder)
         if self.over is not None and getattr(encoder, "over", self.over) is not self.over:  # a transformer
             encoder = replace(encoder, over=self.over)
-        object.__setattr__(self, "encoder", encoder)
-        object.__setattr__(self, "reranker", None if self.reranker is None else reranker_of(self.reranker))
+        reranker = None if self.reranker is None else reranker_of(self.reranker)
+        vars(self).update(encoder=encoder, reranker=reranker)
         if self.kb is not None:
             kb, known = KnowledgeBase.of(self.kb), self._entities
-            object.__setattr__(self, "kb", kb)
-            if known is None or known.kb is not kb or known.encoder is not self.encoder:
-                object.__setattr__(self, "_entities", EncodedKb(kb, self.encoder, self.announce) if kb else None)
+            if known is None or known.kb is not kb or known.encoder is not encoder:
+                known = EncodedKb(kb, encoder, self.announce) if kb else None
+            vars(self).update(kb=kb, _entities=known)
         if isinstance(self.edges, (str, PathLike)):
             from arbo.edges.model import EdgeModel
 
-            object.__setattr__(self, "edges", EdgeModel.load(self.edges))
+            vars(self)["edges"] = EdgeModel.load(self.edges)
         if not isinstance(self.config, LinkerConfig):
-            object.__setattr__(self, "config", LinkerConfig.from_dict(self.config))
+            vars(self)["config"] = LinkerConfig.from_dict(self.config)
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
             raise UsageError(
@@ -119,7 +119,7 @@ class Linker:
         if self.reranker is None and self.config.skip_margin is not None:
             raise UsageError("skip_margin needs a reranker; choose one (--reranker), or leave skip_margin out")
 
-    def link(self, documents: Iterable[Any], corrections: Any = ()) -> Result:
+    def link(self, documents: Iterable[Any], corrections: Any = None) -> Result:
         """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
 
         Args:
@@ -137,12 +137,12 @@ class Linker:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         if self.config.evidence is not None:
             raise UsageError("only discover weighs evidence: put both tables into one, with a column of their source")
-        return self._linked(Corpus.of(documents), corrections and corrections_of(corrections))
+        return self._linked(Corpus.of(documents), _lines(corrections))
 
     def discover(
         self,
         documents: Iterable[Any],
-        corrections: Any = (),
+        corrections: Any = None,
         *,
         name: str | None = None,
         evidence: Iterable[str] | None = None,
@@ -164,13 +164,13 @@ class Linker:
         columns += [] if source is None else [f"{source}:source"]
         config = replace(self.config, evidence=",".join(columns)) if columns else self.config
         linker = self.configured(kb=None, _entities=None, config=config)._suited(corpus)
-        result = linker._linked(corpus, corrections_of(corrections))
+        result = linker._linked(corpus, _lines(corrections))
         if name is not None and corpus.n_mentions:
             result.manifest["reading"] = {"text_column": name}
         return result
 
     def add(
-        self, result: Run, documents: Iterable[Any] = (), corrections: Any = (), *, other_kb: bool = False
+        self, result: Run, documents: Iterable[Any] = (), corrections: Any = None, *, other_kb: bool = False
     ) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
@@ -182,7 +182,7 @@ class Linker:
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
-        more = corrections_of(corrections)
+        more = _lines(corrections)
         if not other_kb:
             check_release(result, self.kb)
         corpus = Corpus.of(documents, result.manifest.get("reading", {}).get("text_column"))
@@ -347,10 +347,8 @@ class Linker:
             apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
             settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
             nearest = retrieve(mentions, settings, self.announce, self._search_all)
-            model = self._reranker
-            scores = None if model is None else ScoreMemory(model, config.skip_margin, self.announce, mentions.known)
             nearest, gaps = self._with_thresholds(nearest, memory)
-            weighed = self._weighed(nearest, config.k, scores)
+            weighed = self._weighed(nearest, config.k, mentions.known)
         with timed("partition", seconds):
             decided = decisions = None
             if edited.lines:
@@ -368,7 +366,7 @@ class Linker:
                 decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
                 decisions = decided.decisions
             is_weighed = weighed is not nearest or weighed.limit is not None or decisions is not None
-            arrays = {**nearest.lists, **edited.arrays, **weighed.kept, **({} if scores is None else scores.arrays())}
+            arrays = {**nearest.lists, **edited.arrays, **weighed.kept}
             if is_weighed:
                 arrays |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
@@ -466,10 +464,15 @@ class Linker:
         made = DefaultConfidence.for_gap
         return {type_: made(gaps.get(type_), is_nil[weighed.has_type(type_)]) for type_ in gaps or ("",)}
 
-    def _weighed(self, nearest: Retrieval, k: int, scores: ScoreMemory | None = None) -> Retrieval:
+    def _weighed(self, nearest: Retrieval, k: int, known: PairScores | None = None) -> Retrieval:
         """Weigh the edges with the edge model or the reranker, if there is one; see `reranked`."""
         if self.edges is not None:
             return self.edges.applied(nearest, self.kb or None, k)
         if self._reranker is None or self.kb is None:
             return nearest
-        return reranked(nearest, scores or ScoreMemory(self._reranker, self.config.skip_margin, self.announce), self.kb)
+        memory = ScoreMemory(self._reranker, self.config.skip_margin, self.announce, known)
+        return reranked(nearest, memory, self.kb)
+
+
+def _lines(corrections: Any) -> Sequence[Correction]:
+    return () if corrections is None else corrections_of(corrections)

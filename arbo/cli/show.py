@@ -300,7 +300,7 @@ def _answer(
                     if not choices:
                         raise UsageError(f"no entity has a name like {words!r}")
             elif (of := _KEYS.get(key)) and of.answer:
-                other = choices[0].id if ongoing.pairs and choices else None
+                other = choices[0].id if ongoing.queue.pairs and choices else None
                 default = {"e": link.name, "=": other or link.nearest or "", "!": other or ""}.get(key, "")
                 if (reply := _ask_words(of.prompt, default) if of.prompt else None) != "":
                     return ongoing.corrections(link, of.answer, reply)

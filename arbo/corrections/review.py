@@ -206,14 +206,14 @@ class Review:
     def other(self, link: Link) -> Choice | None:
         """Return the row of a list that a row may be one with, and the evidence of both; None for no pair."""
         row = self.run.row_of[link.mention.id]
-        if self.pairs is None or not len(place := np.flatnonzero(self.pairs.first == row)[:1]):
+        if self.queue.pairs is None or not len(place := np.flatnonzero(self.queue.pairs.first == row)[:1]):
             return None
-        second = self.pairs.second[place]
+        second = self.queue.pairs.second[place]
         other = self.run.links[int(second[0])]
         columns = [(weights["column"], weights["kind"]) for weights in self.run.evidence]
         cells = cells_of(Inputs(Corpus(self.run.tables), np.append(row, second)), columns, check=False)
         about = " · ".join(f"{name}: {one or '-'} | {two or '-'}" for name, (one, two) in cells.items())
-        return Choice(other.mention.id, other.name, float(self.pairs.probability[place[0]]), about)
+        return Choice(other.mention.id, other.name, float(self.queue.pairs.probability[place[0]]), about)
 
     @cached_property
     def queue(self) -> Queue:
@@ -221,18 +221,13 @@ class Review:
         return Queue.of(self.run, self.decided, self.dropped)
 
     @property
-    def pairs(self) -> DrawnPairs | None:
-        """The pairs of a list; None for another run."""
-        return self.queue.pairs
-
-    @property
     def rates(self) -> dict[str, tuple[float, float]]:
         """The `DrawnPairs.rates` of a list by all answers in the file."""
-        if self.pairs is None or not self.file.exists():
+        if self.queue.pairs is None or not self.file.exists():
             return {}
         lines = [line for line in corrections_of(self.file) if line.kind in ("same", "different")]
         rows = (frozenset(self.run.row_of.get(id_, -1) for id_ in line.mentions) for line in lines)
-        return self.pairs.rates(dict(zip(rows, (line.kind == "same" for line in lines), strict=True)))
+        return self.queue.pairs.rates(dict(zip(rows, (line.kind == "same" for line in lines), strict=True)))
 
     @property
     def errors_left(self) -> tuple[float, int]:
@@ -269,7 +264,7 @@ class Review:
             return [{"document": one.document_id, "spans": one.spans, "drop": True} for one in others]
         if answer in ("nil", "not"):
             return [about | ({"entity": None} if answer == "nil" else {"not": link.entity})]
-        if answer in ("same", "different") or (answer == "candidate" and self.pairs is not None):
+        if answer in ("same", "different") or (answer == "candidate" and self.queue.pairs is not None):
             answer = "different" if answer == "different" else "same"
             if value not in self.run.row_of or value == link.mention.id:
                 raise UsageError(f"no other mention has the id {value}; arbo show lists the ids")
@@ -278,7 +273,8 @@ class Review:
 
     def why_not(self, link: Link, answer: Answer) -> str | None:
         """Return why an answer does not apply to a mention; None if it does."""
-        if answer in ("candidate", "nil")[self.pairs is not None :] and self.run.manifest["knowledge_base"] is None:
+        of_kb = ("nil",) if self.queue.pairs else ("candidate", "nil")
+        if answer in of_kb and self.run.manifest["knowledge_base"] is None:
             return "the run has no knowledge base"
         if answer == "not" and (link.entity is None or link.entity in self.run.several):
             return "the mention has no entity" if link.entity is None else "the mention has several entities"
@@ -353,7 +349,7 @@ class Review:
         """
         row, rows, names = self.run.row_of[link.mention.id], self.queue.rows, self.queue.names
         alone = len(corrections) == 1 and bool({"not", "drop"} & corrections[0].keys())
-        there = rows == row if alone or self.pairs is not None else names[rows] == names[row]
+        there = rows == row if alone or self.queue.pairs is not None else names[rows] == names[row]
         return int(there.argmax()) if there.any() else -1
 
     def _go_on(self, place: int) -> None:

@@ -187,7 +187,7 @@ class Page:
             "name": link.name,
             "choices": [one._asdict() for one in question.choices],
             "why_not": {kind: self._review.why_not(link, kind) for kind in get_args(review.Answer)},
-            "nearest": question.choices[0].id if self._review.pairs and question.choices else link.nearest,
+            "nearest": question.choices[0].id if self._review.queue.pairs and question.choices else link.nearest,
             "spread": self._spread(link),
         }
 

@@ -213,8 +213,6 @@ class ScoreMemory:
     """See `rerank`."""
     announce: Announce = quiet
     known: PairScores | None = None
-    scored: PairScores | None = None
-    """All pairs that were asked for, with their scores."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -240,20 +238,21 @@ class ScoreMemory:
                 raise DataError(f"{wrong}; return one for each pair")
             with np.errstate(over="ignore"):  # infinity is reported later
                 scores[is_new] = new
-        self.scored = PairScores(np.column_stack([mention, entity]).astype(np.int32), scores)
         return scores
 
     def sorted(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, entities: Ids, scores: Floats
-    ) -> tuple[Ids, Floats]:
+    ) -> tuple[Ids, Floats, PairScores]:
         """Sort candidates by the reranker's scores; return the sorted candidates and probabilities, (mentions, k) both.
 
         Candidates that the reranker does not read have the probability 0, but the first one of a skipped mention has 1.
+        Also return the pairs that it read.
         """
         is_read = entities >= 0
         if self.skip_margin is not None:
             is_read &= margins(scores)[:, None] < self.skip_margin
-        scored = self.score(mentions, kb, np.nonzero(is_read)[0], entities[is_read])
+        pairs = np.column_stack([np.nonzero(is_read)[0], entities[is_read]]).astype(np.int32)
+        scored = self.score(mentions, kb, *pairs.T)
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
             total = scored + np.float32(weight) * gaps_filled(scores)[is_read]
@@ -266,17 +265,11 @@ class ScoreMemory:
         read[~is_read.any(axis=1), :1] = 0
         entities, read = best_first(entities, read)
         probability = scipy.special.softmax(read, axis=1) if read.size else read
-        return entities, np.where(entities >= 0, probability, np.float32(-np.inf))
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the pairs that were asked for, for `known_scores`."""
-        if self.scored is None:
-            return {}
-        return {"scored.entities": self.scored.pairs, "score.entities": self.scored.scores.astype(np.float32)}
+        return entities, np.where(entities >= 0, probability, np.float32(-np.inf)), PairScores(pairs, scored)
 
 
 def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> PairScores | None:
-    """Return the scores in the arrays of `ScoreMemory.arrays`, of pairs that are still there; None without them.
+    """Return the scores in the arrays that `reranked` keeps, of pairs that are still there; None without them.
 
     ``row`` is the earlier number of each mention, or -1 for a new one; ``entity`` the row of each earlier entity now,
     or -1.
@@ -329,7 +322,7 @@ def rerank(
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations, kb=kb)
     memory = ScoreMemory(reranker_of(reranker), skip_margin, announce)
-    entities, scores = memory.sorted(inputs, kb, candidates.entities, candidates.scores)
+    entities, scores, _ = memory.sorted(inputs, kb, candidates.entities, candidates.scores)
     return replace(candidates, entities=entities, scores=scores, made_by=candidates.made_by | memory.settings)
 
 
@@ -337,7 +330,7 @@ def reranked(retrieval: Retrieval, memory: ScoreMemory, kb: KnowledgeBase) -> Re
     """Rerank the entity edges of a retrieval, see `rerank`: the dissimilarity is then 1 minus the probability."""
     ids, dissimilarity = retrieval.entities
     similarity = retrieval.similarity(dissimilarity)
-    ids, probability = memory.sorted(retrieval.inputs, kb, ids, similarity)
+    ids, probability, scored = memory.sorted(retrieval.inputs, kb, ids, similarity)
     return replace(
         retrieval,
         entities=Neighbors(ids, 1 - probability),
@@ -345,4 +338,5 @@ def reranked(retrieval: Retrieval, memory: ScoreMemory, kb: KnowledgeBase) -> Re
         offset=1.0,
         threshold=(memory.reranker.threshold, retrieval.threshold[1]),
         settings=retrieval.settings | memory.settings,
+        kept={"scored.entities": scored.pairs, "score.entities": scored.scores},
     )

@@ -134,7 +134,7 @@ class Retrieval:
     as_before: Ids | None = None
     """(mentions,) the row in an earlier run of each mention that has the neighbours of then; -1 for others."""
     kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
-    """Arrays that an edge model needs again when the run grows."""
+    """Arrays that an edge model or a reranker needs again when the run grows."""
 
     def graph(self, k: int, decisions: Decisions | None = None, more: int = 0) -> Graph:
         """Build the graph, with edges into each mention from its ``k`` nearest mentions and its nearest entity.
