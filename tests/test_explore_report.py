@@ -22,8 +22,7 @@ from rerankers import Oracle
 
 import arbo
 from arbo.explore.cuts import cuts_of, trees
-from arbo.explore.payload import Columns, Payload
-from arbo.explore.report import report
+from arbo.explore.report import Columns, Payload, report
 from clustering.methods import METHODS
 
 

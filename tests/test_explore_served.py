@@ -13,7 +13,7 @@ from conftest import Run, Sample
 
 import arbo
 from arbo.corrections.review import names_of
-from arbo.explore.payload import Payload
+from arbo.explore.report import Payload
 from arbo.kb.saving import save
 from arbo.results.diff import diff
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.engine import Neighbors
-from arbo.explore.payload import Payload
+from arbo.explore.report import Payload
 from arbo.linking.config import _share_of_twins, estimated_gaps
 
 NAMES = [f"{first}{second}" for first in ("ba", "ke", "mo", "tu", "zi") for second in ("dran", "fel", "gor", "lun")]

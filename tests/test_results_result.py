@@ -14,7 +14,7 @@ from builders import document, linker
 from conftest import Sample
 
 import arbo
-from arbo.explore.payload import Payload
+from arbo.explore.report import Payload
 from arbo.results import schema
 
 

@@ -18,8 +18,7 @@ from arbo.corrections import review
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import Question
 from arbo.errors import ArboError, UsageError
-from arbo.explore.payload import Payload
-from arbo.explore.report import shell
+from arbo.explore.report import Payload, shell
 from arbo.files import json_ready, real
 from arbo.linker import Linker
 from arbo.pipeline.saved_run import SavedRun, Tell, open_run, review_of, search_of

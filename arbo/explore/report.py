@@ -1,8 +1,9 @@
-"""The page of a run as one file: HTML with its style, its script and its data, which asks for nothing else.
+"""The page of a run: its content as blocks, which a served page asks for, and the page as one file.
 
-The policy of the page allows the one script and the one style, by their hashes, and nothing from anywhere. The data
-are the blocks that a served page asks for, in elements that browsers do not run; its strings reach the page as text
-nodes alone.
+The blocks are the tables of the run and its partitions as columns, and its texts apart from them. The file is HTML with
+its style, its script and its data, which asks for nothing else. Its policy allows the one script and the one style, by
+their hashes, and nothing from anywhere. Its data are in elements that browsers do not run; its strings reach the page
+as text nodes alone.
 """
 
 import gzip
@@ -10,14 +11,34 @@ import hashlib
 import json
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from html import escape
 from importlib.resources import files
+from typing import Any
 
-from arbo.explore.payload import Columns, Payload
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.errors import UsageError
+from arbo.explore.cuts import cuts_of, trees
 from arbo.files import PathLike, json_ready, write_whole
-from arbo.results.run import Run
+from arbo.results.diff import diff
+from arbo.results.evaluation import best_scores, evaluate
+from arbo.results.export import sentence_blocks
+from arbo.results.run import Ints, Run
+from arbo.results.schema import SCHEMA
+from arbo.results.views import WRONG, ends_of, wrong_kinds
 
+_CANDIDATES = 4
+"""Number of candidates of a mention on the page."""
+_ALIASES = 12
+"""Number of aliases of an entity on the page."""
+_BINS = 40
+_ELSEWHERE = ("entity_id", "entity_name", "cluster_id")
 _SCRIPTS = "dom charts views views_one views_document views_threshold changes app columns cuts source"
 """The modules that all pages have, each after those that it imports when it is read."""
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z_]+\.js";\n', re.MULTILINE)
@@ -31,7 +52,7 @@ def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True, b
     It shows what changed since the run ``before``. Equal runs give equal files. Raise UsageError if the file cannot be
     written.
     """
-    blocks = _blocks(Payload(run, name, texts=texts, before=before))
+    blocks = Payload(run, name, texts=texts, before=before).blocks
     html, _ = shell(["file"], ["page"], title=name, data="\n".join(_block(*block) for block in blocks))
     content = html.encode("utf-8")
     write_whole(path, lambda partial: partial.write_bytes(content))
@@ -55,20 +76,6 @@ def shell(
     return html, policy
 
 
-def _blocks(payload: Payload) -> Iterator[tuple[str, bytes]]:
-    """Yield the blocks of a page."""
-    if payload.has_texts:
-        texts = Columns()
-        texts.strings("text", payload.run.document_table["text"])
-        yield "texts", texts.packed()
-    yield "tables", payload.tables
-    if payload.overview["no_cuts"] is None:
-        yield "cuts", payload.cuts
-    if payload.overview["changes"]:
-        yield "changes", json.dumps(json_ready(payload.changes)).encode()
-    yield "overview", json.dumps(payload.overview).encode()
-
-
 def _block(name: str, content: bytes) -> str:
     packed = gzip.compress(content, 5, mtime=0)  # 9 takes seven times as long for 2 % less
     return f'<script type="application/octet-stream" id="{name}">{b64encode(packed).decode()}</script>'
@@ -80,3 +87,286 @@ def _static(name: str) -> str:
 
 def _hash(content: str) -> str:
     return "sha256-" + b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode()
+
+
+class Payload:
+    """The content of a page as blocks, which it asks for by name; ``static/source.js`` makes all views of them."""
+
+    def __init__(
+        self,
+        run: Run,
+        name: str,
+        *,
+        texts: bool = True,
+        before: Run | None = None,
+        since: str | None = None,
+        described: bool = False,
+    ) -> None:
+        """Take a run and its name, perhaps with an earlier run, which is named ``since``.
+
+        Without ``texts``, no sentence is readable: mentions keep their own texts, but not their long forms.
+        ``described`` says whether the page can ask for what a knowledge base says about entities.
+        """
+        self.run, self.name, self.has_texts = run, name, texts and run.has_texts
+        self._before, self._since, self._described = before, since, described
+        self._cuts = cuts_of(run)
+        self._known = _Entities(run, None if isinstance(self._cuts, str) else self._cuts.entities)
+        n = len(run.mention_table)
+        is_scored = run.manifest["knowledge_base"] is not None and run.mention_table["gold"].null_count < n
+        self._wrong = wrong_kinds(run) if is_scored else np.full(n, -1)
+
+    @cached_property
+    def overview(self) -> dict[str, Any]:
+        """The counts, scores (none without gold annotations), dissimilarities and sizes of the run; ready for JSON."""
+        run, manifest = self.run, self.run.manifest
+        nil, kb = run.link_table["entity_id"].null_count, manifest["knowledge_base"]
+        size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
+        (entries,) = evaluate(run).report("run").systems.values()
+        sure = (
+            run.link_table["confidence"] if "confidence" in run.link_table.column_names else pa.nulls(0, pa.float32())
+        )
+        return {
+            "mentions": run.link_table.num_rows,
+            "documents": len(run.document_table),
+            "linked": run.link_table.num_rows - nil,
+            "nil": nil,
+            "clusters": run.cluster_table.num_rows,
+            "discovered": run.cluster_table["entity_id"].null_count,
+            "kb": None if kb is None else f"{kb['entities']:,} entities",
+            "method": manifest["config"]["method"],
+            "k": manifest["config"]["k"],
+            "choices": run.choices,
+            "evidence": run.evidence,
+            "limits": manifest.get("limits", {}),
+            "threshold": {kind: json_ready(manifest["threshold"][kind]) for kind in ("entity", "mention")},
+            "offset": manifest["offset"],
+            "doubtful": pc.sum(pc.less(sure, 0.5)).as_py() or 0,  # more likely wrong than right
+            "wrong": Counter(WRONG[kind] for kind in self._wrong.tolist() if kind >= 0).most_common(),
+            "scores": {name: entry.as_dict() for name, entry in entries.items()},
+            "histogram": _histogram(run),
+            "sizes": np.column_stack([size, count]).tolist(),
+            "name": self.name,
+            "texts": self.has_texts,
+            "aliases": _ALIASES,
+            "links": _link_columns(run),
+            "changes": self._before is not None,
+            "described": self._described,
+            "no_cuts": self._cuts if isinstance(self._cuts, str) else None,
+        }
+
+    @cached_property
+    def tables(self) -> bytes:
+        """The mentions, links, clusters and entities as columns, with the trees of the clusters."""
+        columns = Columns()
+        _add_mentions(columns, self.run, self.has_texts)
+        if (self._wrong >= 0).any():
+            verdict = np.array([*WRONG, "right"], object)[self._wrong]
+            unknown = self.run.mention_table["gold"].is_null().to_numpy()
+            columns.codes("verdict", pa.chunked_array([pa.array(verdict, pa.string(), mask=unknown)]))
+        _add_links(columns, self.run, self._known)
+        parent, step = trees(self.run, self._cuts)
+        columns.numbers("parent", parent)
+        columns.numbers("step", step)
+        _add_names(columns, self.run, self._known)
+        return columns.packed()
+
+    @cached_property
+    def cuts(self) -> bytes:
+        """The differences of the partitions at other thresholds as columns, with these and the places that they have.
+
+        Raise UsageError without the graph.
+        """
+        if isinstance(self._cuts, str):
+            raise UsageError(self._cuts)
+        cuts, known = self._cuts, self._known
+        columns, page_row = Columns(), np.append(known.rows(cuts.entities), -1)
+        places, earlier, rows, roots = zip(*cuts.differences(), strict=True)
+        root, number = np.concatenate(roots), {place: i for i, place in enumerate(places)}
+        columns.numbers("count", [len(names) for names in rows])
+        columns.numbers("row", np.concatenate(rows), sorted_=True)
+        columns.numbers("root", np.where(root >= 0, page_row[np.maximum(root, 0)], root))
+        base = cuts.roots(cuts.base)  # of a known entity, its row on the page
+        members, start = cuts.run.rows_of_cluster
+        columns.numbers("discovered.root", -1 - base[members[start[known.n_linked : -1]]])
+        points = [[*place, number[one]] for place, one in zip(places, earlier, strict=True)]
+        return columns.packed(cuts=json_ready(cuts.values), points=points)
+
+    @cached_property
+    def changes(self) -> dict[str, Any]:
+        """The clusters that changed since the run before this one, those that matter most first."""
+        if self._before is None:
+            return {"rows": [], "counts": {}, "since": None}
+        changes = diff(self._before, self.run)
+        return {"rows": changes.ranked.to_pylist(), "counts": changes.counts(), "since": self._since}
+
+    @property
+    def blocks(self) -> Iterator[tuple[str, bytes]]:
+        """The blocks that a page in a file holds, with its texts, in the order in which it has them."""
+        if self.has_texts:
+            texts = Columns()
+            texts.strings("text", self.run.document_table["text"])
+            yield "texts", texts.packed()
+        yield "tables", self.tables
+        if self.overview["no_cuts"] is None:
+            yield "cuts", self.cuts
+        if self.overview["changes"]:
+            yield "changes", json.dumps(json_ready(self.changes)).encode()
+        yield "overview", json.dumps(self.overview).encode()
+
+
+class Columns:
+    """Collects columns of numbers and strings, and writes them as bytes; `static/columns.js` reads them.
+
+    The bytes are the length of a JSON header (4 bytes, little-endian), the header, and the columns. The header has the
+    ``columns`` as ``[name, kind, length]``. Numbers have four bytes each; all first bytes come first, then all second
+    bytes and so on, which compresses well. Kinds: ``i`` integers; ``d`` differences of integers; ``f`` the bits of a
+    float32, NaN for null; ``s`` strings, as the number of bytes of each in UTF-8 (kind ``i``), then their bytes with a
+    NUL, which no text of a run has, between each two.
+    """
+
+    def __init__(self) -> None:
+        self._heads: list[tuple[str, str, int]] = []
+        self._bodies: list[bytes] = []
+
+    def numbers(self, name: str, values: Any, *, sorted_: bool = False) -> None:
+        """Add integers, or numbers as float32, of which null and infinities become null.
+
+        With ``sorted_``, add integers as differences, which compress better if neighbours are alike.
+        """
+        kind, kept = "i", np.asarray(values)
+        if kept.dtype.kind == "f":
+            floats = kept.astype(np.float32)
+            floats[~np.isfinite(floats)] = np.nan
+            kind, kept = "f", floats.view(np.int32)
+        elif sorted_:
+            kind, kept = "d", np.diff(kept, prepend=0)
+        self._add(name, kind, len(kept), _planes(kept))
+
+    def strings(self, name: str, values: pa.Array | pa.ChunkedArray) -> None:
+        """Add strings; null becomes the empty string."""
+        filled = pc.fill_null(values, "")
+        length = _planes(np.asarray(pc.binary_length(filled)))
+        self._add(name, "s", len(filled), length + "\0".join(filled.to_pylist()).encode())
+
+    def codes(self, name: str, values: pa.ChunkedArray) -> None:
+        """Add strings as codes, -1 for null, and under ``name.words`` the distinct strings."""
+        coded = values.combine_chunks().dictionary_encode()
+        self.numbers(name, pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False))
+        self.strings(f"{name}.words", coded.dictionary)
+
+    def packed(self, **head: Any) -> bytes:
+        """Return all columns with a header; equal columns give equal bytes."""
+        header = json.dumps({**head, "columns": self._heads}, ensure_ascii=True).encode()
+        return b"".join([len(header).to_bytes(4, "little"), header, *self._bodies])
+
+    def _add(self, name: str, kind: str, length: int, body: bytes) -> None:
+        self._heads.append((name, kind, length))
+        self._bodies.append(body)
+
+
+def _planes(values: npt.NDArray[Any]) -> bytes:
+    return values.astype("<i4").view(np.uint8).reshape(-1, 4).T.tobytes()
+
+
+class _Entities:
+    """The entities that the page names: links, and the nearest candidates."""
+
+    def __init__(self, run: Run, others: pa.Array | None = None) -> None:
+        links = run.link_table
+        columns = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
+        lists, scores = (pc.list_slice(column, 0, _CANDIDATES) for column in columns)
+        self.shown, self.candidates, self.scores = np.diff(lists.offsets), lists.flatten(), scores.flatten()
+        linked = run.cluster_table["entity_id"].drop_null().combine_chunks()
+        more = [] if others is None else [others.drop_null().cast(linked.type)]
+        self.ids = pc.unique(pa.concat_arrays([linked, self.candidates.cast(linked.type), *more]))
+        self.n_linked = len(linked)
+
+    def rows(self, ids: pa.Array | pa.ChunkedArray) -> Ints:
+        """Return the number on the page of each entity; -1 for null."""
+        rows: Ints = pc.fill_null(pc.index_in(ids, self.ids, skip_nulls=True), -1).to_numpy().astype(np.int64)
+        return rows
+
+
+def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
+    """Add where mentions are and what they say."""
+    mentions = run.mention_table
+    columns.strings("mention", mentions["mention_id"])
+    columns.strings("document", run.document_table["document_id"])
+    columns.numbers("of", run.document_rows, sorted_=True)
+    spans = mentions["spans"].combine_chunks()
+    flat = spans.flatten()
+    start, end = (flat.field(end).to_numpy().astype(np.int64) for end in ("start", "end"))
+    columns.numbers("spans", pc.list_value_length(spans).to_numpy())
+    columns.numbers("start", start, sorted_=True)
+    columns.numbers("length", end - start)
+    columns.codes("text", mentions["text"])
+    expansion = mentions["expansion"]  # words from elsewhere in the document
+    columns.codes("expansion", expansion if has_texts else pa.chunked_array([pa.nulls(len(expansion), pa.string())]))
+    columns.codes("type", mentions["type"])
+    gold = mentions["gold"].combine_chunks()
+    if gold.null_count < len(gold):
+        columns.numbers("golds", pc.fill_null(pc.list_value_length(gold), -1).to_numpy())
+        columns.codes("gold", pa.chunked_array([gold.flatten()]))
+    if has_texts:
+        rows = np.arange(len(mentions))
+        begin, stop = np.hstack([np.empty((2, 0), np.int64), *(ends for ends, *_ in sentence_blocks(run, rows))])
+        first, last = ends_of(run, rows)
+        columns.numbers("before", first - begin)
+        columns.numbers("after", stop - last)
+
+
+def _link_columns(run: Run) -> list[str]:
+    """Return the names of the columns of links that rows of mentions have on the page."""
+    flat = (name for name, column in SCHEMA["links"].items() if column.flat and name not in _ELSEWHERE)
+    return [name for name in flat if name in run.link_table.column_names]
+
+
+def _add_links(columns: Columns, run: Run, known: _Entities) -> None:
+    """Add the decisions, and the nearest candidates, which are kept once for equal lists."""
+    links = run.link_table
+    columns.numbers("cluster", run.cluster_rows)
+    for name in _link_columns(run):
+        add = columns.codes if SCHEMA["links"][name].type == pa.string() else columns.numbers
+        add(name, links[name])
+    is_there = np.arange(_CANDIDATES) < known.shown[:, None]
+    table = np.full((len(is_there), 2 * _CANDIDATES), -1, np.int32)  # ids, then the bits of scores
+    table[:, :_CANDIDATES][is_there] = known.rows(known.candidates)
+    table[:, _CANDIDATES:][is_there] = known.scores.to_numpy().astype(np.float32).view(np.int32)
+    rows = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8 * _CANDIDATES), len(table), [None, pa.py_buffer(table)])
+    coded = rows.dictionary_encode()
+    lists = np.frombuffer(b"".join(coded.dictionary.to_pylist()), np.int32).reshape(-1, 2 * _CANDIDATES)
+    columns.numbers("near", coded.indices)
+    for rank in range(_CANDIDATES):
+        columns.numbers(f"near{rank}", lists[:, rank])
+        columns.numbers(f"near{rank}.score", lists[:, _CANDIDATES + rank].copy().view(np.float32))
+
+
+def _add_names(columns: Columns, run: Run, known: _Entities) -> None:
+    """Add the clusters and the entities; entities come in the order of their clusters, then candidates."""
+    clusters = run.cluster_table
+    new = clusters.filter(clusters["entity_id"].is_null())
+    columns.strings("discovered", new["cluster_id"])
+    columns.strings("discovered.name", new["name"])
+    table = run.entity_table
+    place = pc.index_in(known.ids, table["entity_id"].combine_chunks())
+    columns.strings("entity", known.ids)
+    columns.strings("entity.name", table["name"].take(place))
+    aliases = table["aliases"].take(place.slice(0, known.n_linked)).combine_chunks()
+    columns.numbers("aliases.all", pc.fill_null(pc.list_value_length(aliases), 0))
+    columns.strings("alias", pc.list_slice(aliases, 0, _ALIASES).flatten())
+
+
+def _histogram(run: Run) -> dict[str, list[Any]]:
+    """Count, in equal ranges, the dissimilarities of the nearest entities and of the steps between mentions."""
+    links = run.link_table
+    dissimilarities = {
+        "entity": run.manifest["offset"] - best_scores(run),
+        "mention": links["step"].filter(links["parent_is_mention"]).to_numpy(),
+    }
+    dissimilarities = {name: values[np.isfinite(values.astype(np.float64))] for name, values in dissimilarities.items()}
+    every = np.concatenate([*dissimilarities.values()])
+    if not len(every):
+        return {"bounds": [], "entity": [], "mention": []}
+    bounds: npt.NDArray[np.float64] = np.histogram_bin_edges(every, _BINS)
+    counts = {name: np.histogram(values, bounds)[0].tolist() for name, values in dissimilarities.items()}
+    return {"bounds": bounds.tolist(), **counts}

@@ -1,4 +1,4 @@
-// Columns of numbers and strings as bytes; see `arbo/explore/payload.py`.
+// Columns of numbers and strings as bytes; see `arbo/explore/report.py`.
 
 // Where lists of these lengths begin, and where the last ends; lengths below 0 count as 0.
 export function startsOf(lengths) {
