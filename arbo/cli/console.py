@@ -179,12 +179,9 @@ def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
 
 def print_changes(changes: Diff, limit: int) -> None:
     """Print the first changes of clusters, those that matter most first, and of mentions as tables."""
-    if len(changes.clusters) and limit:
-        print_title("Clusters")
-        view = changes.ranked.slice(0, limit)
-        names = ["from" if name == "of" else name for name in view.column_names]
-        print_view(view.rename_columns(names), as_table=True, total=len(changes.clusters))
-    if len(changes.mentions) and limit:
-        print_title("Mentions")
-        view = changes.mention_view(limit).drop_columns("document")
-        print_view(view, as_table=True, total=len(changes.mentions))
+    clusters, mentions = changes.ranked.slice(0, limit), changes.mention_view(limit).drop_columns("document")
+    clusters = clusters.rename_columns(["from" if name == "of" else name for name in clusters.column_names])
+    for title, view, every in (("Clusters", clusters, changes.clusters), ("Mentions", mentions, changes.mentions)):
+        if len(view):
+            print_title(title)
+            print_view(view, as_table=True, total=len(every))

@@ -323,17 +323,14 @@ def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bo
 
     Raise UsageError for an unknown name, or a threshold of a dictionary, which has no scores.
     """
-    finding = how.of(FINDING)
-    threshold = finding.find_threshold
+    finding, threshold = how.of(FINDING), how.of(FINDING).find_threshold
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(f"`dictionary` has no scores; leave find_threshold out, or use {option} with a model")
         return arbo.DictionaryFinder(abbreviations=expand_abbreviations, generic_names=finding.find_generic)
     if not name or not Path(name).exists():
-        raise UsageError(
-            f"{option} {name!r}: no such file or folder; choose `dictionary` for exact names, or a model of "
-            "`arbo train finder`"
-        )
+        choices = "choose `dictionary` for exact names, or a model of `arbo train finder`"
+        raise UsageError(f"{option} {name!r}: no such file or folder; {choices}")
     if Path(name).is_file():
         return arbo.Tagger.load(name, threshold=threshold or 0.0, abbreviations=expand_abbreviations)
     model = arbo.LabelAttention.from_pretrained(name)

@@ -100,8 +100,7 @@ def evaluate(
         check_output(file, "report", report.FORMATS, *names.values(), train, gold)
     results = {name: arbo.Result.load(run) for name, run in names.items()}
     for name, result in results.items():
-        for warning in result.warnings:
-            console.warn(f"{name}: {warning}" if len(results) > 1 else warning)
+        console.warn(*(f"{name}: {warning}" if len(results) > 1 else warning for warning in result.warnings))
     documents = next((reading.documents([path]) for path in (train, gold) if path), None)
     evaluations: Mapping[str, Evaluation | FoundScores]
     if gold and documents:

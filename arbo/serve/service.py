@@ -140,12 +140,9 @@ class Service:
     def explain(self, body: Text) -> list[Answer]:
         """Explain the decision on each mention of one text, see `arbo.Result.explain`."""
         result, (links,) = self._linked(self._documents(body))
-        answers = []
-        for link in links:
-            why = json_ready(asdict(result.explain(link)))
-            shown = {"explanation": why["text"], **{key: why[key] for key in ("path", "weakest", "rivals")}}
-            answers.append(_place(link) | shown)
-        return answers
+        whys = [result.explain(link) for link in links]
+        both = zip(links, whys, strict=True)
+        return [json_ready(asdict(why) | _place(link) | {"explanation": why.text}) for link, why in both]
 
     def pubannotation(self, body: Answer) -> Answer:
         """Return a PubAnnotation document with ids of entities as ``obj`` of its denotations, ``NIL`` without one.
