@@ -263,15 +263,16 @@ def load_linker(how: Chosen, *, discovers: bool = False) -> arbo.Linker:
     """
     from arbo.linking.config import tuned_model
 
-    models, threshold = how.of(MODELS), str(how.changes(MODELS).get("threshold", ""))
-    limits, tuned = [part.strip() for part in threshold.split(",")], Path(models.config) if models.config else None
-    if re.fullmatch(r"0,\d*[1-9]\d*", threshold):
+    models, threshold = how.of(MODELS), how.changes(MODELS).get("threshold")  # a word, as `none` is no limit
+    tuned = Path(models.config) if models.config else None
+    limits = [] if threshold is None else [part.strip() for part in threshold.split(",")]
+    if threshold and re.fullmatch(r"0,\d*[1-9]\d*", threshold):
         raise UsageError(f"--threshold {threshold}: write {threshold.replace(',', '.')} with a decimal point")
     if len(limits) > 2:
         raise UsageError(f"--threshold {threshold!r}: expected a number or `none`, or two of them separated by a comma")
     base = arbo.LinkerConfig() if tuned is None else arbo.LinkerConfig.from_json(tuned)
     settings = how.of(LINKER, base)
-    if threshold:
+    if limits:
         settings = settings.changed_by_words({"entity_threshold": limits[0], "mention_threshold": limits[-1]})
     encoder, reranker = load_encoder(models.encoder, how, tuned), None
     edges = arbo.EdgeModel.load(models.edges) if models.edges else None
