@@ -1,6 +1,6 @@
 # make demo    first result: installs arbo into .venv and links the embedded sample
 # make test    all tests            make check   format, lint, types, import contract
-# make fast    the tests that are not slow: five minutes
+# make fast    the tests that are not slow: a few minutes on two cores
 # make bench   the short benchmarks, and BENCHMARKS.md and its reports from all results
 #      bench-long   the long ones       bench-gpu   those that need a GPU      bench-NAME   one of them
 # make campaign  a million random cases, and kills (hours); tests/campaign says which
