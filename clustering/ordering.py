@@ -1,5 +1,6 @@
 """The order of edges in all methods: by weight, then source, then target."""
 
+import os
 from functools import partial
 from heapq import heapify, heappop
 
@@ -27,7 +28,9 @@ def by_weight(edges: Edges) -> Edges:
         bits = (edges.weight.astype(np.float32) + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
     keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64) << 32
     keys |= np.arange(len(keys))
-    keys.sort()
+    n_parts = min(os.cpu_count() or 1, len(keys) // _LEAST + 1)
+    in_parallel(np.ndarray.sort, np.array_split(keys, n_parts))
+    keys.sort(kind="stable")  # merges the sorted parts
     ordered = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
     in_parallel(partial(_move, edges, keys, ordered), range(0, len(keys), _CHUNK))
     for begin, end in _sort_runs(keys, ordered):
