@@ -46,9 +46,7 @@ def flattened(documents: Corpus) -> list[dict[str, Any]]:
 
 
 def contiguous(documents: Corpus) -> Corpus:
-    return Corpus(
-        Document(d.id, d.text, tuple(m for m in d.mentions if len(m.spans) == 1)) for d in documents.documents
-    )
+    return Corpus(Document(d.id, d.text, tuple(m for m in d.mentions if len(m.spans) == 1)) for d in documents)
 
 
 def entity_rows(kb: KnowledgeBase = KB) -> list[dict[str, Any]]:

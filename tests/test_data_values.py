@@ -109,11 +109,10 @@ def test_a_corpus_is_a_sequence() -> None:
         Corpus([DOCUMENT, DOCUMENT])
 
 
-def test_values_are_frozen_copyable_and_do_not_print_the_text() -> None:
+def test_values_are_copyable_and_do_not_print_the_text() -> None:
     corpus = Corpus([DOCUMENT])
-    for value, name in ((corpus, "documents"), (DOCUMENT, "text")):
-        with pytest.raises(FrozenInstanceError):
-            setattr(value, name, ())
+    with pytest.raises(FrozenInstanceError):
+        corpus[0].text = ""  # type: ignore[misc]
     assert copy.deepcopy(corpus) == corpus
     assert pickle.loads(pickle.dumps(corpus)) == corpus  # noqa: S301
     assert TEXT not in repr(corpus) + repr(corpus[0])

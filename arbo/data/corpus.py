@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,14 +20,12 @@ from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import documents_in
 from arbo.data.tables import Documents, Tables, check_ids, names_in, numbered, rows_with, with_expansions
+from arbo.engine import Bools, Ids
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
-Ints = npt.NDArray[np.signedinteger[Any]]
 
-
-@dataclass(frozen=True, eq=False, init=False, repr=False)
-class Corpus(Sequence[Document]):
+class Corpus(Documents):
     """Documents in order, with unique ids; `notes` counts irregularities of the source, and are those of records.
 
     `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels; `graph`
@@ -40,11 +37,6 @@ class Corpus(Sequence[Document]):
     >>> corpus.of_types("Disease").mentions
     ()
     """
-
-    tables: Tables
-    notes: dict[str, int]
-    index_names: dict[str, str | None]
-    graph: dict[str, str]
 
     def __init__(
         self,
@@ -60,18 +52,13 @@ class Corpus(Sequence[Document]):
             tables = documents if isinstance(documents, Tables) else Tables.of([*documents])
         if documents is not tables:
             check_ids(tables)
-        vars(self).update(tables=tables, notes=dict(notes or {}), index_names=dict(index_names or {}))
-        vars(self)["graph"] = dict(graph or {})
-
-    @cached_property
-    def documents(self) -> Sequence[Document]:
-        """The documents."""
-        return Documents(self.tables)
+        super().__init__(tables)
+        self.notes, self.index_names, self.graph = dict(notes or {}), dict(index_names or {}), dict(graph or {})
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
         """The mentions, in the order of the documents."""
-        return tuple(mention for document in self.documents for mention in document.mentions)
+        return tuple(mention for document in self for mention in document.mentions)
 
     @property
     def n_mentions(self) -> int:
@@ -98,7 +85,7 @@ class Corpus(Sequence[Document]):
 
     def to_jsonl(self, path: PathLike) -> None:
         """Write JSON lines, gzipped if the path ends in `.gz`; raise UsageError if the file cannot be written."""
-        write_lines(map(document_line, self.documents), path)
+        write_lines(map(document_line, self), path)
 
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
@@ -113,7 +100,7 @@ class Corpus(Sequence[Document]):
         given = [name for name in ("cluster", "score") if any(getattr(m, name) is not None for m in self.mentions)]
         names |= {"entities": "gold"} | {name: name for name in given}
         rows: list[dict[str, Any]] = []
-        for d in self.documents:
+        for d in self:
             fields = {"document_id": d.id, "text": d.text, "domain": d.domain}
             rows += [
                 {**m.metadata, **fields} | {column: getattr(m, name) for column, name in names.items()}
@@ -147,7 +134,7 @@ class Corpus(Sequence[Document]):
 
     def with_ids(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents with these ids, in their own order; unknown ids are left out."""
-        return {id_: self.documents[row] for id_, row in rows_with(ids, self.tables.documents["document_id"]).items()}
+        return {id_: self[row] for id_, row in rows_with(ids, self.tables.documents["document_id"]).items()}
 
     def replaced(self, documents: Mapping[str, Document]) -> Self:
         """Return the corpus with others in the place of the documents with the same ids."""
@@ -161,14 +148,14 @@ class Corpus(Sequence[Document]):
 
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain; raise UsageError if one has none."""
-        if lacking := [document.id for document in self.documents if document.metadata.get("topic") is None]:
+        if lacking := [document.id for document in self if document.metadata.get("topic") is None]:
             wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
-        documents = (replace(document, domain=str(document.metadata["topic"])) for document in self.documents)
+        documents = (replace(document, domain=str(document.metadata["topic"])) for document in self)
         return Corpus(documents, self.notes, self.index_names)
 
     @cached_property
-    def order(self) -> npt.NDArray[np.int64]:
+    def order(self) -> Ids:
         """(mentions,) the rows of the mentions, sorted by document id, spans and mention id."""
         return numbered(self.tables.mentions)
 
@@ -184,16 +171,7 @@ class Corpus(Sequence[Document]):
     def __getitem__(self, index: int | slice) -> Document | Self:
         if isinstance(index, slice):
             return self.of_tables(self.tables.taken(np.arange(len(self))[index]))
-        return self.documents[index]
-
-    def __iter__(self) -> Iterator[Document]:
-        return iter(self.documents)
-
-    def __len__(self) -> int:
-        return len(self.tables.documents)
-
-    def __eq__(self, other: object) -> bool:
-        return self.documents == other.documents if isinstance(other, Corpus) else NotImplemented
+        return super().__getitem__(index)
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -214,8 +192,8 @@ class MentionInput(NamedTuple):
 class Inputs(OnDemand[MentionInput]):
     """Some mentions of a corpus: their names and further columns at once, and an object for one that is looked at."""
 
-    def __init__(self, corpus: Corpus, rows: Ints | None = None) -> None:
-        self.rows: Ints = np.arange(corpus.n_mentions) if rows is None else rows
+    def __init__(self, corpus: Corpus, rows: Ids | None = None) -> None:
+        self.rows: Ids = np.arange(corpus.n_mentions) if rows is None else rows
         super().__init__(len(self.rows))
         self.corpus = corpus
 
@@ -225,7 +203,7 @@ class Inputs(OnDemand[MentionInput]):
         return Strings(names_in(self.corpus.tables.mentions).take(numbers(self.rows)).combine_chunks())
 
     @cached_property
-    def is_blank(self) -> npt.NDArray[np.bool_]:
+    def is_blank(self) -> Bools:
         """(mentions,) whether a name is only white space."""
         blank: Any = pc.indices_nonzero(pc.utf8_is_space(names_in(self.corpus.tables.mentions)).combine_chunks())
         return np.isin(self.rows, np.from_dlpack(blank))
@@ -239,11 +217,11 @@ class Inputs(OnDemand[MentionInput]):
     def _names(self) -> list[pa.Array]:
         return [_whole(self.corpus.tables.mentions[name]) for name in ("expansion", "text")]
 
-    def ids_at(self, places: Ints) -> pa.Array:
+    def ids_at(self, places: Ids) -> pa.Array:
         """Return the ids of mentions; null for -1."""
         return self.ids.take(numbers(self.rows[places], missing=places < 0))
 
-    def names_at(self, places: Ints) -> pa.Array:
+    def names_at(self, places: Ids) -> pa.Array:
         """Return the names of mentions."""
         rows = numbers(self.rows[places])
         return pc.coalesce(*(names.take(rows) for names in self._names))
@@ -252,13 +230,13 @@ class Inputs(OnDemand[MentionInput]):
         """Return a column of the table of mentions, see `arbo.data.tables`."""
         return list(self.corpus.tables.mentions[name].take(numbers(self.rows)).to_pylist())
 
-    def taken(self, places: Ints) -> Inputs:
+    def taken(self, places: Ids) -> Inputs:
         """Return the mentions in these places."""
         return Inputs(self.corpus, self.rows[places])
 
     def _make(self, begin: int, length: int) -> list[MentionInput]:
         rows, tables = self.rows[begin : begin + length], self.corpus.tables
-        documents = [self.corpus.documents[home] for home in tables.home[rows].tolist()]
+        documents = [self.corpus[home] for home in tables.home[rows].tolist()]
         places = (rows - tables.first[tables.home[rows]]).tolist()
         mentions = (document.mentions[place] for document, place in zip(documents, places, strict=True))
         return [*map(MentionInput, self.names[begin : begin + length], mentions, documents)]

@@ -14,11 +14,11 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from arbo.data.arrow import Bools
-from arbo.data.corpus import Corpus, Ints
+from arbo.data.corpus import Corpus
 from arbo.data.gold_ids import changes, known_ids
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.tables import labels_in
+from arbo.engine import Bools, Ids
 
 RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
 """Lengths of candidate lists for which recall is reported."""
@@ -45,9 +45,9 @@ class Gold:
     as NIL without an id."""
     labels: Sequence[Sequence[str] | None]
     """(mentions,) annotated ids or, without any, the gold cluster: `Mention.labels`."""
-    indptr: Ints
+    indptr: Ids
     """(mentions + 1,) ``rows[indptr[m] : indptr[m + 1]]`` belongs to mention ``m``."""
-    rows: Ints
+    rows: Ids
     """(correct entities,) rows of the knowledge base; those of a mention are distinct and in the order of its ids."""
     entity_of: Callable[[str], int | None]
     """Maps an id or alternative id to the row of its entity; None if no entity or several entities have it."""
@@ -109,7 +109,7 @@ class Gold:
         return np.array([bool(ids) for ids in self.ids], np.bool_)
 
     @property
-    def mention(self) -> Ints:
+    def mention(self) -> Ids:
         """(correct entities,) the index of the mention to which each correct entity belongs."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.indptr))
 
@@ -124,7 +124,7 @@ class Gold:
         return self.annotated & ~self.in_kb
 
     @property
-    def accepted(self) -> tuple[Ints, Ints]:
+    def accepted(self) -> tuple[Ids, Ids]:
         """The correct entities in CSR form: (mentions + 1,) offsets and (accepted,) rows of the knowledge base.
 
         A mention with gold ids but without a correct entity has the single row -1.
@@ -139,19 +139,19 @@ class Gold:
         return [rows.tolist() for rows in np.split(self.rows, self.indptr[1:-1])] if len(self.ids) else []
 
     @property
-    def entities(self) -> Ints:
+    def entities(self) -> Ids:
         """(mentions, largest number of correct entities, or 1) their rows, in the order of the ids, padded with -1."""
         table = np.full((len(self.ids), int(np.diff(self.indptr).max(initial=1))), -1, np.int32)
         table[self.mention, np.arange(len(self.rows)) - self.indptr[self.mention]] = self.rows
         return table
 
     @property
-    def first(self) -> Ints:
+    def first(self) -> Ids:
         """(mentions,) the row of the first correct entity, or -1 if there is none."""
         return self.entities[:, 0]
 
     @property
-    def classes(self) -> Ints:
+    def classes(self) -> Ids:
         """(mentions,) a code for the class of each mention, or -1 if it has none.
 
         The class is the set of correct entities; without any, the set of gold ids; without any, the gold cluster.
@@ -206,7 +206,7 @@ class Gold:
         return by_id | by_entity
 
 
-def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
     """Concatenate lists; return the offset of each list, and all values."""
     return np.cumsum([0, *map(len, lists)]), np.array([number for numbers in lists for number in numbers], np.int64)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -33,8 +32,6 @@ _SPELLINGS = {spelling.casefold(): group for group in _GROUPS for spelling in gr
 """The spellings of prefixes of cross-references."""
 
 
-# Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
-@dataclass(frozen=True, init=False, repr=False, eq=False)
 class KnowledgeBase:
     """Entities in order, with access by id or alternative id; `notes` counts irregularities of the source.
 
@@ -71,8 +68,8 @@ class KnowledgeBase:
         else:
             table = entities if isinstance(entities, pa.RecordBatch) else table_of(entities)
         counts = Counter(notes or {})
-        table, hashes, places = sound(table, counts)
-        vars(self).update(table=table, hashes=hashes, places=places, notes=dict(+counts))
+        self.table, self.hashes, self.places = sound(table, counts)
+        self.notes = dict(+counts)
 
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
@@ -90,8 +87,13 @@ class KnowledgeBase:
         """
         stored = IndexFolder.open(path)
         known, kb = stored.manifest["kb"], cls.__new__(cls)
-        vars(kb).update(table=stored.table(), **stored.arrays("kb"), stored=stored)
-        vars(kb).update(notes=dict(known["notes"]), fingerprint=known["fingerprint"])
+        kb.table, kb.notes, kb.stored, kb.fingerprint = (
+            stored.table(),
+            dict(known["notes"]),
+            stored,
+            known["fingerprint"],
+        )
+        vars(kb).update(stored.arrays("kb"))
         return kb
 
     @cached_property

@@ -1,10 +1,7 @@
 """Documents and their mentions as tables, of which objects are made when somebody holds one.
 
-``mentions``: ``mention_id, document_id, spans`` (list of start and end in characters, from 0, the end excluded),
-``text, type, domain, gold`` (ids as annotated; null without an annotation), ``found_score`` (score of a found mention,
-else null), and ``cluster``, the gold cluster, if any mention has one. ``documents``: ``document_id, domain, text``. The
-column ``metadata`` of both holds further columns or keys as a JSON object; it is missing if there are none. The
-mentions of a run also have ``expansion``, the name that is compared where it is not the text.
+The columns are those of `MentionRow` and `DocumentRow` in `arbo.results.schema`, but for ``gold_entities``, which only
+runs have, and ``expansion``, which `with_expansions` adds. Those in `OPTIONAL` are missing if they have no value.
 """
 
 from __future__ import annotations

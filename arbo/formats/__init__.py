@@ -207,7 +207,7 @@ def read_knowledge_base(
     if types is not None and name != "umls":
         kb = kb.of_types(types)
     if isinstance(path, (str, os.PathLike)) and os.path.exists(path):
-        vars(kb)["source"] = {"path": os.path.abspath(path), "format": name}
+        kb.source = {"path": os.path.abspath(path), "format": name}
     return kb
 
 

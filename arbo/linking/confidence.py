@@ -12,9 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import scipy  # its modules are imported when they are used
 
-from arbo.data.arrow import Bools
-from arbo.data.corpus import Ints
-from arbo.engine import Weights
+from arbo.engine import Bools, Ids, Weights
 from arbo.files import json_ready
 from arbo.results.run import table_of
 from arbo.settings import Finite, Settings
@@ -42,7 +40,7 @@ class Confidence(Settings):
 class Reliability(NamedTuple):
     """Links by their confidence, in ten intervals from 0 to 1; (10,) values each, with NaN for means of no links."""
 
-    links: Ints  # number of links
+    links: Ids  # number of links
     predicted: Weights  # mean confidence
     correct: Weights  # share of correct links
 
@@ -76,7 +74,7 @@ class Reliability(NamedTuple):
         return str(table_of(rows, title))
 
 
-def calibrate(features: Weights, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
+def calibrate(features: Weights, right: Bools, document: Ids) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of links, and measure its reliability.
 
     For the reliability, the documents are divided into at most five parts; further fits leave out one part each, and
@@ -94,7 +92,7 @@ def calibrate(features: Weights, right: Bools, document: Ints) -> tuple[Confiden
     if any(right[train].all() or not right[train].any() for train, _ in parts):
         return None
 
-    def fitted(links: Ints) -> Confidence:
+    def fitted(links: Ids) -> Confidence:
         mean, spread = features[links].mean(axis=0), np.maximum(features[links].std(axis=0), 1e-6)
         model = LogisticRegression().fit((features[links] - mean) / spread, right[links])
         weights = model.coef_[0] / spread  # of inner products, too, which have any scale

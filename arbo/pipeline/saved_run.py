@@ -77,7 +77,7 @@ def read_base(
     if source and source["format"] == "index" and (xrefs or types or not generic_names):
         tell(f"{path.name}: settings change it, so that it is encoded again; give them to `arbo kb index` instead")
     if source:
-        vars(kb)["source"] = {**source, "xrefs": xrefs, "types": types, "no_generic_names": not generic_names}
+        kb.source = {**source, "xrefs": xrefs, "types": types, "no_generic_names": not generic_names}
     return kb
 
 

@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 
 from arbo import engine
 from arbo.data import Corpus
-from arbo.data.arrow import Bools, coded, rows_among
-from arbo.data.corpus import Ints
+from arbo.data.arrow import coded, rows_among
 from arbo.data.gold import RECALL_AT, Gold
-from arbo.engine import Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
+from arbo.engine import Bools, Ids, Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError
 from arbo.results.run import Run
 
@@ -98,7 +97,7 @@ def evaluate(
     run: Run,
     *,
     train: Iterable[Any] | None = None,
-    classes: Ints | None = None,
+    classes: Ids | None = None,
     per_document: bool = False,
     singletons: bool = True,
 ) -> Evaluation:
@@ -163,7 +162,7 @@ def compare(
     return Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=how)
 
 
-def _of_links(run: Run, gold: Gold, ids: pa.ChunkedArray, document: Ints, seen: Bools | None) -> dict[str, Any]:
+def _of_links(run: Run, gold: Gold, ids: pa.ChunkedArray, document: Ids, seen: Bools | None) -> dict[str, Any]:
     """Return the fields of an `Evaluation` that are about links and NIL decisions."""
     predicted, lists = _linked_rows(run, gold, ids), run.link_table["candidates"]
     length = pc.list_value_length(lists).to_numpy()[:, None]
@@ -185,7 +184,7 @@ def _of_links(run: Run, gold: Gold, ids: pa.ChunkedArray, document: Ints, seen: 
     }
 
 
-def _linked_rows(run: Run, gold: Gold, ids: pa.ChunkedArray) -> Ints:
+def _linked_rows(run: Run, gold: Gold, ids: pa.ChunkedArray) -> Ids:
     """Return the row of each link's entity, -1 for NIL; of several entities, of one that is right if any is."""
     linked = run.link_table["entity_id"]
     rows = rows_among(linked, ids)
@@ -198,7 +197,7 @@ def _linked_rows(run: Run, gold: Gold, ids: pa.ChunkedArray) -> Ints:
 
 
 def _of_clusters(
-    cluster: Ints, truth: Ints, document: Ints, seen: Bools | None, *, per_document: bool, singletons: bool
+    cluster: Ids, truth: Ids, document: Ids, seen: Bools | None, *, per_document: bool, singletons: bool
 ) -> dict[str, Any]:
     """Return the fields of an `Evaluation` that are about clusters."""
     known = truth >= 0
@@ -237,7 +236,7 @@ def gold_of(run: Run) -> tuple[Gold, pa.ChunkedArray]:
 
 
 def _linking_lines(
-    outcomes: engine.LinkingOutcomes, document: Ints, groups: Mapping[str, list[str | None]], seen: Bools | None
+    outcomes: engine.LinkingOutcomes, document: Ids, groups: Mapping[str, list[str | None]], seen: Bools | None
 ) -> list[Line]:
     """Return accuracy and recall of links: overall, for seen and unseen entities, and as means over groups."""
     assert outcomes.rank is not None
@@ -259,7 +258,7 @@ def _linking_lines(
     return [*lines, *filter(None, macro)]
 
 
-def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
+def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ids) -> Line | None:
     """Return the mean accuracy over groups, or None if there are fewer than two."""
     known = [mention for mention in np.flatnonzero(concept).tolist() if labels[mention] is not None]
     number, group = np.unique(np.array(labels, np.object_)[known], return_inverse=True)
@@ -272,7 +271,7 @@ def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bo
 
 
 def _nil_lines(
-    with_nil: engine.LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: ThresholdCurve
+    with_nil: engine.LinkingOutcomes, is_nil: Bools, called: Bools, document: Ids, curve: ThresholdCurve
 ) -> list[Line]:
     """Return the scores of NIL decisions, both alone and together with links."""
     assert with_nil.rank is not None
@@ -293,7 +292,7 @@ def _nil_lines(
 
 
 def _cluster_lines(
-    truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str, *, singletons: bool = True
+    truth: Ids, cluster: Ids, document: Ids, chosen: Bools, suffix: str, *, singletons: bool = True
 ) -> list[Line]:
     """Return the agreement of clusters with gold classes, over the chosen mentions, of which there are some.
 
@@ -307,9 +306,7 @@ def _cluster_lines(
     return [replace(first, name=first.name + suffix, over=over), *others]
 
 
-def _counts_by_document(
-    truth: Ints, cluster: Ints, document: Ints, *, singletons: bool
-) -> list[engine.CoreferenceCounts]:
+def _counts_by_document(truth: Ids, cluster: Ids, document: Ids, *, singletons: bool) -> list[engine.CoreferenceCounts]:
     """Count the agreement within each document: clusters across documents are split."""
     order = np.argsort(document, kind="stable")
     counts = []
@@ -321,11 +318,11 @@ def _counts_by_document(
     return counts
 
 
-def _share(right: Bools, among: Bools, document: Ints) -> engine.Summed:
+def _share(right: Bools, among: Bools, document: Ids) -> engine.Summed:
     return engine.Summed(_per_document(np.column_stack([right, among]), document), engine.proportion)
 
 
-def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:
+def _per_document(flags: Bools, document: Ids) -> npt.NDArray[np.float64]:
     """Sum flags, (mentions, columns), by document; returns (documents, columns)."""
     n = int(document.max(initial=-1)) + 1
     return np.column_stack([np.bincount(document, column, minlength=n) for column in flags.T])
