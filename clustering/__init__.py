@@ -8,7 +8,9 @@
 [-1, 0]
 """
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,19 +23,10 @@ if TYPE_CHECKING:
     from .methods import METHODS as METHODS, Method as Method, NilLinkage as NilLinkage
     from .partitions import Partition as Partition, partition as partition
 
-# The names of each module; it is imported when the name is first used, since most load numba, and one scikit-learn. No
+# The module of each name; it is imported when the name is first used, since most load numba, and one scikit-learn. No
 # module has the name of something that it defines, because importing it would hide that.
-_NAMES = {
-    "arrays": "Edges",
-    "average": "average_tree",
-    "decisions": "Decisions",
-    "estimator": "ArborescenceClustering",
-    "graph": "Graph",
-    "linkage": "MergeTree merge_tree",
-    "methods": "METHODS Method NilLinkage",
-    "partitions": "Partition partition",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_IMPORTS = (node for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8"))) if isinstance(node, ast.ImportFrom))
+_HOME = {name.name: node.module for node in _IMPORTS if node.level for name in node.names}
 
 __all__ = sorted(_HOME)
 

@@ -12,7 +12,7 @@ bound those that are computed exactly.
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -95,17 +95,6 @@ def renumbered(lists: Neighbors, number: Ids) -> Neighbors:
     return Neighbors(ids, dissimilarity)
 
 
-class _New(NamedTuple):
-    """The rows of new things, ready to be scored."""
-
-    rows: Floats
-    """(new rows, dim) the dense vectors; without any if they are sparse."""
-    things: Ids
-    """(new things,) their ids, ascending."""
-    owners: Owners
-    """The places of the new things of each row."""
-
-
 def _join(
     lists: Neighbors, things: Vectors, new: Ids, within: float, metric: Metric, progress: Progress = silent
 ) -> None:
@@ -120,7 +109,7 @@ def _join(
     index = Index.of(things.taken(new), metric)
     check_products(things.matrix, index.longest, metric)
     none = np.empty((0, 0), np.float32)
-    fresh = _New(none if isinstance(index.matrix, Csr) else index.matrix, new, index.owners)
+    new_rows = none if isinstance(index.matrix, Csr) else index.matrix
     is_new = np.zeros(things.n, np.bool_)
     is_new[new] = True
     n_rows = len(index.owners.start) - 1
@@ -136,10 +125,11 @@ def _join(
             if sp.issparse(rows):
                 scores, dense = _scored(csr(rows), index.postings, n_rows), none
             else:
-                scores, dense = rows @ fresh.rows.T, rows
+                scores, dense = rows @ new_rows.T, rows
                 slack += product_rounding(rows, index.longest)
             how = np.float32(within), offset_of(metric)
-            _enter(scores, slack, begin, dense, fresh, owners, is_new, lists, new_lists, reach, *how)
+            fresh = new_rows, new, index.owners
+            _enter(scores, slack, begin, dense, *fresh, owners, is_new, lists, new_lists, reach, *how)
         return new_lists
 
     parts = in_parallel(search, range(workers), progress=progress)
@@ -164,7 +154,9 @@ def _enter(
     slack: Weights,
     first: int,
     dense: Floats,
-    new: _New,
+    new_rows: Floats,
+    new: Ids,
+    new_owners: Owners,
     owners: Owners,
     is_new: Bools,
     lists: Neighbors,
@@ -175,6 +167,7 @@ def _enter(
 ) -> None:
     """Offer the things of rows from ``first`` on to the new things, and the new things to those that are not new.
 
+    ``new_rows`` are the dense vectors of the new things, which have the ids ``new`` and the places ``new_owners``.
     ``reach`` is the largest dissimilarity in the lists of a new row's things, infinity while a place is empty.
     """
     for r in range(len(scores)):
@@ -187,13 +180,13 @@ def _enter(
             limit = min(max(farthest, reach[j]), within)
             if scores[r, j] + slack[r] < offset - limit:
                 continue
-            score = np.float64(scores[r, j]) if len(dense) == 0 else dot(dense[r], new.rows[j])
+            score = np.float64(scores[r, j]) if len(dense) == 0 else dot(dense[r], new_rows[j])
             value = dissimilarity(score, offset)
             if value > limit:
                 continue
             reach[j] = -np.float32(np.inf)
-            for place in new.owners.by_row[new.owners.start[j] : new.owners.start[j + 1]]:
-                other = new.things[place]
+            for place in new_owners.by_row[new_owners.start[j] : new_owners.start[j + 1]]:
+                other = new[place]
                 for thing in things:
                     if thing != other:
                         offer(new_lists.ids[place], new_lists.dissimilarity[place], thing, value, False)

@@ -104,10 +104,9 @@ class Index:
     def bounds(self) -> Bounds:
         """Bounds of the scores of sparse vectors; empty if a value is negative."""
         matrix: Any = self.matrix
-        bounds: Bounds = Bounds.none()
-        if not (matrix.data < 0).any():
-            bounds = Bounds.of(matrix, self.postings, self.longest)
-        return _fixed(bounds)
+        if (matrix.data < 0).any():
+            return _fixed(Bounds.none())
+        return _fixed(Bounds.of(matrix, self.postings, self.longest))
 
     def search(self, k: int, scanner: Scanner, *, within: float = np.inf, n_queries: int = 1) -> Search:
         """Return the search for lists of ``k`` > 0 places, none with a limit above ``within``; there must be a vector.

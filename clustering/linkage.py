@@ -13,7 +13,7 @@ from .forest import EntityEdges, Forest, hang_on_entities
 from .graph import Graph
 from .kernels import kernel
 from .spanning import joining_edges, spanning_forest
-from .union_find import top
+from .union_find import find, join, singletons
 
 
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
@@ -104,14 +104,16 @@ def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
 @kernel
 def merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
     """Return the two nodes that each merge joins, given a leaf of each."""
-    up = np.arange(n_leaves).astype(source.dtype)  # the leaf above, the smallest of a node at the top
-    node = up.copy()  # by smallest leaf
+    sets, smallest = singletons(n_leaves, source), np.arange(n_leaves).astype(source.dtype)
+    node = smallest.copy()  # of each set, as is the smallest leaf, by its root
     left, right = np.empty_like(source), np.empty_like(source)
     for i in range(len(source)):
-        a, b = top(up, source[i]), top(up, target[i])
-        a, b = min(a, b), max(a, b)
-        left[i], right[i] = node[a], node[b]
-        up[b], node[a] = a, n_leaves + i
+        a, b = find(sets, source[i]), find(sets, target[i])
+        if smallest[a] > smallest[b]:
+            a, b = b, a
+        left[i], right[i], first = node[a], node[b], smallest[a]
+        root = join(sets, a, b)
+        smallest[root], node[root] = first, n_leaves + i
     return left, right
 
 

@@ -1,7 +1,6 @@
 """Disjoint sets as an integer array, with functions for numba kernels.
 
-``sets[i]`` is the parent of ``i``, or minus the size of its set if ``i`` is a root. Where the caller decides which root
-stays, as `top` allows, a root is its own parent instead.
+``sets[i]`` is the parent of ``i``, or minus the size of its set if ``i`` is a root.
 """
 
 import numpy as np
@@ -44,15 +43,6 @@ def roots(sets: Ids) -> Ids:
     for i in range(len(sets)):
         root[i] = find(sets, i)
     return root
-
-
-@kernel
-def top(up: Ids, i: int) -> int:
-    """Return the root above ``i``, which is its own parent, with path halving."""
-    while up[i] != i:
-        up[i] = up[up[i]]
-        i = up[i]
-    return i
 
 
 @kernel
