@@ -128,7 +128,7 @@ def trainer_of(
     """Make a trainer in training mode, and a batch of all mentions."""
     data = TrainingSet.of(arbo.Corpus.of(documents), kb)
     trainer = dual_trainer(start, data, folder, **{"positives": "1rand"} | changes)
-    trainer.plan = Plan.of(data, Snapshot.of(data, trainer.model), trainer.config, 0)
+    trainer.chosen = Plan.of(data, Snapshot.of(data, trainer.model), trainer.config, 0)._asdict()
     trainer.prepared.train()
     return trainer, trainer.batch(0, data.queries, np.arange(len(data.queries)))
 

@@ -107,21 +107,26 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
         named = self.name_encoder.encode_entities(kb.of_rows(used), announce)
         names = torch.from_numpy(named.matrix[named.row]).to(self.tower.model.device)
         by_text = np.argsort(text, kind="stable")
-        read, begin = np.unique(text[by_text], return_index=True)
-        pairs = dict(zip(read.tolist(), np.split(by_text, begin)[1:], strict=True))
+        used_texts, begin = np.unique(text[by_text], return_index=True)
+        pairs = dict(zip(used_texts.tolist(), np.split(by_text, begin)[1:], strict=True))
         order = sorted(pairs, key=lambda i: len(texts[i]))
-        vectors = self._token_vectors([texts[i] for i in order], announce)
-        for i, (tokens, offsets) in zip(order, vectors, strict=True):
-            mask = tokens.new_ones(len(tokens))
-            name, pair = pairs_of(named.owner, place[pairs[i]])
-            with torch.inference_mode():
-                weights = label_attention(names[name], tokens, mask)
-                score = name_scores(self.tower.projection, entity_in_text(weights, tokens), names[name])
-            first = np.searchsorted(pair, np.arange(len(pairs[i])))
-            count = np.diff(np.append(first, len(name))).astype(np.float32)
-            means = np.add.reduceat(weights.cpu().numpy(), first)
-            means /= count[:, None]
-            yield Look(i, pairs[i], np.maximum.reduceat(score.cpu().numpy(), first), means, offsets)
+        slices = range(0, len(order), _TEXTS)
+        for start in announce("reading texts")(slices, len(slices)):
+            some = order[start : start + _TEXTS]
+            spelt = self.token_rows([texts[i] for i in some])
+            read = torch.from_numpy(self.transformer.embed([row for row, _ in spelt], None))
+            vectors = torch.split(read, [len(row.ids) for row, _ in spelt])
+            for i, (row, offsets), part in zip(some, spelt, vectors, strict=True):
+                tokens = part[row.begin : row.end].to(names.device)
+                name, pair = pairs_of(named.owner, place[pairs[i]])
+                with torch.inference_mode():
+                    weights = label_attention(names[name], tokens, tokens.new_ones(len(tokens)))
+                    score = name_scores(self.tower.projection, entity_in_text(weights, tokens), names[name])
+                first = np.searchsorted(pair, np.arange(len(pairs[i])))
+                count = np.diff(np.append(first, len(name))).astype(np.float32)
+                means = np.add.reduceat(weights.cpu().numpy(), first)
+                means /= count[:, None]
+                yield Look(i, pairs[i], np.maximum.reduceat(score.cpu().numpy(), first), means, offsets)
 
     def token_rows(self, texts: Sequence[str]) -> list[tuple[TokenRow, Offsets]]:
         """Tokenise texts; ``ids[begin:end]`` of a row are the tokens of the text, whose offsets have (tokens, 2).
@@ -137,16 +142,6 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
     def transformer(self) -> Tower:
         """The tower, without the head."""
         return replace(self.tower, projection=None)
-
-    def _token_vectors(self, texts: Sequence[str], announce: Announce) -> Iterator[tuple[Tensor, Offsets]]:
-        """Yield the vectors of the tokens of each text, (tokens, dim), and their offsets."""
-        slices = range(0, len(texts), _TEXTS)
-        for start in announce("reading texts")(slices, len(slices)):
-            read = self.token_rows(texts[start : start + _TEXTS])
-            vectors = torch.from_numpy(self.transformer.embed([row for row, _ in read], None))
-            parts = torch.split(vectors, [len(row.ids) for row, _ in read])
-            for (row, offsets), part in zip(read, parts, strict=True):
-                yield part[row.begin : row.end].to(self.tower.model.device), offsets
 
     @cached_property
     def _speller(self) -> Speller:

@@ -45,11 +45,11 @@ class Trainer(ABC, Generic[Model, Batch]):
         self.steps_an_epoch = math.ceil(len(self.data.queries) / self.config.batch_size)
         self.n_steps = min(self.config.epochs * self.steps_an_epoch, self.config.steps or 10**12)
         self.state = State()
+        self.chosen: Mapping[str, npt.NDArray[Any]] = {}  # what is used for several steps; checkpoints have it too
         self.model = self.model.copy()
         module = self.module.float()
         if saved := checkpoints(self.folder):
-            self.state, chosen, weights, moments = load_checkpoint(saved[-1])
-            self.resume(chosen)
+            self.state, self.chosen, weights, moments = load_checkpoint(saved[-1])
             module.load_state_dict(weights)
         parameters = [weight for weight in module.parameters() if weight.requires_grad]
         read = self.reading()
@@ -87,14 +87,6 @@ class Trainer(ABC, Generic[Model, Batch]):
     def module(self) -> torch.nn.Module:
         """All modules with weights to train."""
         return self.model.module
-
-    @property
-    def chosen(self) -> Mapping[str, npt.NDArray[Any]]:
-        """The choices that are used for several steps, as arrays by name; checkpoints store them."""
-        return {}
-
-    def resume(self, chosen: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore the choices of a checkpoint."""
 
     def dropout_seed(self, step: int, *what: int) -> int:
         """Return the dropout seed for a part of a step, which the numbers in ``what`` identify."""

@@ -1,7 +1,7 @@
 """Training of dual-encoders: choose positives and negatives, encode the distinct texts of a batch, compare vectors."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -77,20 +77,11 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
             snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
         else:
             snapshot = Snapshot.unread(self.data, self.entities.owner, self.model.metric)
-        self.plan = Plan.of(self.data, snapshot, self.config, step)
-
-    @property
-    def chosen(self) -> Mapping[str, Ids]:
-        """The plan of the epoch, which cannot be made again later because the model changes."""
-        return self.plan._asdict()
-
-    def resume(self, chosen: Mapping[str, Any]) -> None:
-        """Restore the plan."""
-        self.plan = Plan(**chosen)
+        self.chosen = Plan.of(self.data, snapshot, self.config, step)._asdict()
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
         """Collect the texts of some mentions of a batch, and of their positives and negatives."""
-        nodes = self.plan.nodes(self.data, self.entities.owner, mentions, self.config, step)
+        nodes = Plan(**self.chosen).nodes(self.data, self.entities.owner, mentions, self.config, step)
         return self.batch_of(mentions[rows], nodes[rows])
 
     def batch_of(self, mentions: Ids, nodes: Ids) -> Batch:
