@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from glob import escape, glob
@@ -286,18 +286,16 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
     inside = (filter(Path.is_file, sorted(path.iterdir())) if path.is_dir() else data_files(path) for path in paths)
     shown = list(islice((file for file in chain.from_iterable(inside) if not file.name.startswith(".")), 20))
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
-    like: defaultdict[str, list[str]] = defaultdict(list)
-    for file, sample in zip(shown, samples, strict=True):
-        if fitting := next((name for name, looks in formats.items() if re.search(looks, sample, re.M)), None):
-            like[fitting].append(file.name)
-    special = [name for name in formats if name in like.keys() - _BESIDE_OTHERS]
-    if names := special[:1] or sorted(like, key=lambda name: -len(like[name])):
+    guesses = [next((name for name, form in formats.items() if re.search(form, text, re.M)), "") for text in samples]
+    counts = Counter(filter(None, guesses))
+    special = [name for name in formats if name in counts.keys() - _BESIDE_OTHERS]
+    if names := special[:1] or [name for name, _ in counts.most_common()]:
         chosen, *others = names
-        if others and len(like[chosen]) == len(like[others[0]]):
-            problem = f"{like[chosen][0]} looks like {chosen}, but {like[others[0]][0]} like {others[0]}"
+        if others and counts[chosen] == counts[others[0]]:
+            one, two = (shown[guesses.index(name)].name for name in names[:2])
             advice = "give the format (--format, --kb-format), or the files of one format"
-            raise DataError(f"{problem}; {advice}", file=str(paths[0]))
-        most = f", like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else ""
+            raise DataError(f"{one} looks like {chosen}, but {two} like {others[0]}; {advice}", file=str(paths[0]))
+        most = f", like {counts[chosen]} of {counts.total()} files" if others else ""
         announce_format(f"{chosen}{most}")
         return chosen
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
