@@ -233,7 +233,7 @@ def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path, monkeypatch: 
     name = "ghost\x1b[2J\x9b31m\x07\u202etsohg\u2066"
     mention = arbo.Mention("m", "d", ((0, len(name)),), name)
     Corpus.of([arbo.Document("d", name, (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
-    found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
+    found = run("discover", tmp_path / "docs.jsonl", "--as", "text", "--out", tmp_path / "run")
     explained = run("explain", tmp_path / "run", "m")
     for shown in (found.out, explained.out):
         assert "ghost\\x1b[2J\\x9b31m\\x07\\u202etsohg\\u2066" in " ".join(shown.split())

@@ -14,7 +14,6 @@ from arbo import formats
 from arbo.cli import console
 from arbo.cli.options import ENCODER, LINKER, Chosen, Group
 from arbo.data import OnError
-from arbo.data.tables import metadata_in
 from arbo.errors import ArboError, DataError, UsageError, listed
 from arbo.files import check_writable, real
 from arbo.formats import DocumentFormat, KnowledgeBaseFormat
@@ -73,6 +72,8 @@ class ReadingConfig(Settings):
 
         Raise DataError if the documents have no mentions, unless ``mentions`` is false, or None and they are prose.
         """
+        from arbo.data.tables import metadata_in
+
         name = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs"
         if self.text_column is None:
             read_as: list[str] = [self.docs_format or ""]

@@ -54,9 +54,9 @@ def columns_named(evidence: str) -> list[tuple[str, ColumnKind | None]]:
 def cells_of(inputs: Inputs, columns: Columns, *, check: bool = True) -> dict[str, list[str]]:
     """Return the cells of columns for some mentions, as texts; "" where one is missing, which has no letter or digit.
 
-    The columns are those that the table of documents had beside their meaning, see `arbo.data.rows`. Without sources, a
-    missing cell gets the only value of the rows which are equal in name, type, domain and all other columns: these
-    would be one anyway. With ``check``, raise UsageError for a column without any value.
+    The columns are those that documents had beside their meaning, see `arbo.data.rows`. Without sources, a missing cell
+    gets the only value of the rows that are equal in name, type, domain and all other columns, since these would be one
+    anyway. With ``check``, raise UsageError for a column without any value.
     """
     tables, rows, names = inputs.corpus.tables, inputs.rows, [name for name, _ in columns]
     mentions = tables.mentions.take(numbers(rows))
