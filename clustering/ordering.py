@@ -10,7 +10,7 @@ from .arrays import Edges, Ids, Weights
 from .kernels import kernel
 from .progress import in_parallel
 
-_SHORT, _LONG, _CHUNK, _FEW = 16, 1 << 16, 1 << 20, 1 << 12
+_SHORT, _LONG, _CHUNK, _LEAST, _FEW = 16, 1 << 16, 1 << 20, 1 << 17, 1 << 12
 
 
 def by_weight(edges: Edges) -> Edges:
