@@ -45,7 +45,7 @@ CAMPAIGNS = {
     "histories": Campaign(_history, "a run that grew equals its refit, after each of four steps", many=20_000, few=6),
     "machines": Campaign(
         _machines,
-        "shards, two processes and a cluster give the runs of one process, after each of four steps",
+        "shards, processes and Ray give the same runs, byte by byte",
         many=120,
         few=1,
         gigabytes=64,
