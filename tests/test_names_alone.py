@@ -66,9 +66,11 @@ def test_blank_names_are_clusters_of_their_own(missing: Any, more: dict[str, Any
 
 
 def test_a_name_is_a_string_that_can_be_stored() -> None:
-    for name, problem in ((3, "must be a string, not int"), ("a\0", "has a NUL"), ("\ud800", "has a surrogate")):
+    for name, problem in (("a\0", "has a NUL"), ("\ud800", "has a surrogate"), (b"a", "must be a string, not bytes")):
         with pytest.raises(DataError, match=rf"'i1': the name in row 1 {problem}"):
             Corpus.of(pd.Series(["flu", name], index=["i0", "i1"], dtype=object))
+    with pytest.raises(DataError, match=r"'1': row 1: 'name' must be a string, .* frame\[\"name\"\]\.astype\(str\)"):
+        Corpus.of(["flu", 1984])
 
 
 def test_labels_are_clusters_and_the_index_comes_back_also_of_what_is_added() -> None:

@@ -77,12 +77,6 @@ def test_the_errors_that_are_left_follow_from_confidence(result: arbo.Result, tm
     assert ongoing.errors_left == (pytest.approx((1 - confidence[left]).sum()), left.sum())
 
 
-def test_a_large_cluster_is_doubted_more_than_a_small_one(sample: Sample) -> None:
-    found = linker(None).discover(sample[0])
-    sizes = [len(found.cluster_of(link).mentions) for link in found.links]
-    assert np.array_equal(doubts(found), 0.5 * (1 + np.log2(sizes)))
-
-
 Keys = Any
 
 

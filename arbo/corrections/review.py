@@ -273,7 +273,7 @@ class Review:
 
     def why_not(self, link: Link, answer: Answer) -> str | None:
         """Return why an answer does not apply to a mention; None if it does."""
-        of_kb = ("nil",) if self.queue.pairs else ("candidate", "nil")
+        of_kb = ("candidate", "nil") if self.queue.pairs is None else ("nil",)
         if answer in of_kb and self.run.manifest["knowledge_base"] is None:
             return "the run has no knowledge base"
         if answer == "not" and (link.entity is None or link.entity in self.run.several):

@@ -154,6 +154,8 @@ def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), f
     labels, metadata = _labels(table, len(names))
     names = [name or BLANK if isinstance(name, str) else BLANK if _plain(name) is None else name for name in names]
     for row in () if are_storable(names) and are_storable(labels) else range(len(names)):
+        if type(names[row]) in (int, float):
+            raise DataError(f"row {row}: {_number_as_id('name', names[row])}", id=labels[row])
         check_text(names[row], f"the name in row {row}", of=labels[row])
         check_text(labels[row], f"the id of row {row}")
     own = [*map(str, ids)]
