@@ -53,7 +53,7 @@ _FIND_MENTIONS = (
 )
 FindMentions = Annotated[str | None, _read(metavar="FINDER", help=_FIND_MENTIONS)]
 _LEARN_FROM = (
-    "Learn from these annotated documents: their names, thresholds, edges or, to find mentions, a tagger; may be "
+    "Learn from these annotated documents: their names, thresholds, edges and, to find mentions, a tagger; may be "
     "repeated. The results stand beside the run, as RUN.kb.jsonl, RUN.edges.json and RUN.finder."
 )
 LearnFrom = Annotated[list[Path] | None, _read(metavar="DOCS", help=_LEARN_FROM)]

@@ -43,8 +43,8 @@ class Learnt:
 def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tunes: bool = True) -> Learnt:
     """Return a linker that learnt from annotated documents and, if it ``finds``, a tagger of raw texts.
 
-    ``tunes`` says whether to choose settings, see `Linker.tune`. Raise UsageError if the linker has no knowledge base,
-    DataError if no mention has an entity of the knowledge base.
+    ``tunes`` says whether to choose settings, see `Linker.tune`, and to learn edges unless the linker has a reranker.
+    Raise UsageError if the linker has no knowledge base, DataError if no mention has an entity of the knowledge base.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -79,7 +79,7 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
         measured, known = linker, bare
     if tunes:
         start, steps = named(teach) if has_names else linker, {"thresholds": linker.edges}
-        if not finds and linker.edges is None and linker.reranker is None:
+        if linker.edges is None and linker.reranker is None:
             with suppress(DataError):  # the pairs of these documents are all right or all wrong
                 steps["edges"] = train_edges(teach, choose, base, linker=linker, names=has_names)
         for what, edges in steps.items():
