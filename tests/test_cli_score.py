@@ -117,17 +117,17 @@ def test_per_document(run: Run, write: Write) -> None:
 
 
 def test_what_has_no_partner_is_told(run: Run, write: Write) -> None:
-    key = write("key", **{"(a) ": ["(1)"], "(b)": ["(1)"], "(c)": ["(1)", "(1)|(2)"]})
-    response = write("response", **{"(a)": ["(1)"], "(c)": ["(1)", "(2)", "# note"], "(x)": ["(1)"]})
+    key = write("key", **{"(a)": ["(1)"], "(b)": ["(1)"], "(c)": ["(1)", "(1)|(2)"]})
+    response = write("response", **{"(A)": ["(1)"], "(c)": ["(1)", "(2)", "# note"], "(x)": ["(1)"]})
     response.write_text(response.read_text().replace("(c)\t2\tw\t# note", "# note"))
     scored = run("score", key, response, "--json")
-    assert scored.json["missing_documents"] == ["(a) ", "(b)"]
-    assert scored.json["ignored_documents"] == ["(a)", "(x)"]
+    assert scored.json["missing_documents"] == ["(a)", "(b)"]
+    assert scored.json["ignored_documents"] == ["(A)", "(x)"]
     for note in (
         "key: 1 repeated mentions left out",
         "response: 1 comments ignored",
-        "response: 2 documents missing, which count as empty responses: '(a) ', '(b)'",
-        "response: 2 documents ignored, not in the key: '(a)', '(x)'",
+        "response: 2 documents missing, which count as empty responses: '(a)', '(b)'",
+        "response: 2 documents ignored, not in the key: '(A)', '(x)'",
     ):
         assert note in scored.told
 
@@ -138,3 +138,18 @@ def test_singletons_are_removed_from_key_and_response(run: Run, write: Write) ->
     expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
     assert scored["coreference"] == expected
     assert scored["mentions"]["counts"] == [1, 2, 1, 2]
+
+
+def test_parts_of_a_document_are_scored_apart_however_they_are_written(run: Run, write: Write) -> None:
+    parts = {
+        "(a); part 000": ["(1)", "(1)"],
+        "(a); part 001": ["(1)", "-", "(1)"],
+        "(a); part 2": ["(2)"],
+        "(b)": ["(1)"],
+    }
+    others = {"a/000 ": ["(7)", "(7)"], "(a);part 001": ["(7)", "(7)", "-"], "(a/2);": ["(1)"], "(b)": ["(1)"]}
+    key, response = write("key", **parts), write("response", **others)
+    scored = run("score", key, response, "--set", "per_document=true", "--json")
+    assert scored.json["missing_documents"] == scored.json["ignored_documents"] == []
+    of = {name: one["mentions"]["f1"] for name, one in scored.json["documents"].items()}
+    assert of == {"a/000": 1, "a/001": 0.5, "a/2": 1, "(b)": 1}

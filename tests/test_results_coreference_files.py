@@ -11,7 +11,7 @@ from eval import coreference_counts
 
 REPEATED = "repeated mentions left out; the first of each counts"
 BEGIN, END = "#begin document (a); part 000", "#end document"
-NAME = "(a); part 000"
+NAME = "a/000"
 
 
 def words(*columns):
@@ -89,7 +89,7 @@ def test_documents_and_parts(read):
             "# global", "", BEGIN, *words("-", "(1)"), "", *words("(1)"), END, "#begin document (a); part 001 ", END,
             "#begin document b", "  ", *words("(1)"), END, "", "# done",
         ])  # fmt: skip
-    assert found[0] == {NAME: [[(1, 1), (2, 2)]], "(a); part 001 ": [], "b": [[(0, 0)]]}
+    assert found[0] == {NAME: [[(1, 1), (2, 2)]], "a/001": [], "b": [[(0, 0)]]}
     assert found[1] == {}
 
 
@@ -134,7 +134,7 @@ CONLL = [
     ([BEGIN, END, *words("-")], 3, "a word outside"),
     ([BEGIN, *words("-"), "#begin document b", END], 1, "`#end document` is missing"),
     ([BEGIN, END, BEGIN, *words("-")], 3, "`#end document` is missing"),
-    ([BEGIN, END, BEGIN, END], 3, "'(a); part 000': an earlier document has the same name"),
+    ([BEGIN, END, BEGIN, END], 3, "'a/000': an earlier document has the same name"),
     (["# nothing"], None, "the file has no documents"),
     (['{"mentions": ["a"]}'], 1, "is it `jsonl`"),
 ]

@@ -181,7 +181,9 @@ SOURCES = {
     "pubtator": "1|t|Flu.\n1|a|A cold and flu\n"
     "1\t0\t3\tFlu\tDisease\tD1|D2\n1\t7\t11\tcold\tDisease\t-1\n1\t16\t19\tflu\tX\n\n",
     "conll": "#begin document (b/x); part 002\n"
-    "b/x\t2\t0\tFlu\t(4)\nb/x\t2\t1\tis\t-\n\nb/x\t2\t0\tflu\t(4)\n\n#end document\n",
+    "b/x\t2\t0\tFlu\t(4)\nb/x\t2\t1\tis\t-\n\nb/x\t2\t0\tflu\t(4)\n\n#end document\n"
+    "#begin document (b/x); part 003\nb/x\t3\t0\tCold\t(4)\n\n#end document\n"
+    "#begin document (b/x); part 3\nb/x\t3\t0\tCold\t(4)\n\n#end document\n",
     "jsonl": '{"id": "d", "text": "flu", "mentions": [{"id": "m", "spans": [[0, 3]], "type": null, "entities": []}]}\n',
 }
 

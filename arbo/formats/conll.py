@@ -48,7 +48,7 @@ _BRACKETS = re.compile(r"(?:(?:\([^()|\s]++\)?|[^()|\s]++\))\|?)+")
 _NO_CHAIN = {"-", "_", "*"}
 _NAME = re.compile(r"\((.*)\);(?: *part +(\S+))?")
 _DOCUMENT_ID = re.compile(r"[^\t\r\n]+")
-_PART = re.compile(r"(.+)/([0-9]{3})")
+_PART = re.compile(r"(.+)/([0-9]+)")
 _WORD = re.compile(r"[^ \t\r\n]+")
 _CHAIN = re.compile(r"[^()|\s]+")
 
@@ -72,9 +72,7 @@ def pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
 
 def document(piece: Piece, records: Records[Document]) -> Document:
     """Make a document of its lines."""
-    file, header = piece.file, _BEGIN.sub(r"\1", piece.content[0][1]).strip()
-    named = _NAME.fullmatch(header)
-    document_id = "/".join(part for part in named.groups() if part is not None) if named else header
+    file, document_id = piece.file, _document_id(piece)
     sentences: list[list[str]] = [[]]
     brackets: list[tuple[int, str]] = []
     for number, line in _words(piece, document_id, records):
@@ -103,13 +101,20 @@ def document(piece: Piece, records: Records[Document]) -> Document:
 
 
 def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Span]]]:
-    """Return the header of a document, and its chains as spans of words.
+    """Return the id of a document, and its chains as spans of words.
 
     A span is the first and the last word of a mention, from 0, and chains are in the order of their first brackets.
     """
-    header = _BEGIN.sub(r"\1", piece.content[0][1])
-    words = [(number, _columns(line)[-1]) for number, line in _words(piece, header, records) if line.strip()]
-    return header, [*_chains(words, header, piece.file, records).values()]
+    document_id = _document_id(piece)
+    words = [(number, _columns(line)[-1]) for number, line in _words(piece, document_id, records) if line.strip()]
+    return document_id, [*_chains(words, document_id, piece.file, records).values()]
+
+
+def _document_id(piece: Piece) -> str:
+    """Return the name of a document, or `name/part`."""
+    header = _BEGIN.sub(r"\1", piece.content[0][1]).strip()
+    named = _NAME.fullmatch(header)
+    return "/".join(part for part in named.groups() if part is not None) if named else header
 
 
 def _words(piece: Piece, document_id: str, records: Records[Any]) -> Block:
