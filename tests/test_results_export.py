@@ -5,6 +5,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -255,6 +256,27 @@ def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None
     assert told == "4 discontinuous mentions written from first to last offset"
     inside = run("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "run" / "links.csv")
     assert (inside.code, "would change the input" in inside.told) == (2, True)
+
+
+def test_ids_are_written_in_a_chosen_vocabulary(run: Run, tmp_path: Path) -> None:
+    entities = [("D1", "flu", ["mesh:D7", "MESH:D8"]), ("D2", "cold", ["OMIM:1"]), ("MESH:D9", "cough", ["MESH:D0"])]
+    rows = [{"id": id_, "name": name, "alternative_ids": ids} for id_, name, ids in entities]
+    (tmp_path / "kb.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arbo.Corpus([document("d", "flu", "cold", "cough", "qqqq", "flu")]).to_jsonl(tmp_path / "d.jsonl")
+    base = ["--kb", tmp_path / "kb.jsonl", "--threshold", 0.5]
+    assert run("link", tmp_path / "d.jsonl", *base, "--out", tmp_path / "run").code == 0
+
+    def exported(to: str, ids: str) -> Any:
+        return run("export", tmp_path / "run", "--to", to, "--ids", ids, "--out", tmp_path / f"out.{to}")
+
+    assert exported("jsonl", "MESH").told == "1 entities without an id of MESH, which keep theirs"
+    gold = [mention.gold for mention in arbo.read_documents(tmp_path / "out.jsonl").mentions]
+    assert gold == [("mesh:D7",), ("D2",), ("MESH:D9",), ("new-d-3",), ("mesh:D7",)]
+    exported("brat", "omim")
+    note = (tmp_path / "out.brat" / "d.ann").read_text()
+    assert "OMIM:1\tcold" in note
+    assert "no entity of the run has an id that begins with DOID:" in exported("jsonl", "DOID").told
+    assert "tables and graphs have the ids of the run; leave --ids MESH out" in exported("csv", "MESH").told
 
 
 def test_gold_clusters_are_exported_beside_gold_ids(tmp_path: Path) -> None:

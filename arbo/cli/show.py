@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
 import typer
 from typer import Argument, Option
@@ -140,9 +140,9 @@ def diff(
 
 _TO = f"Format to write: {', '.join(WRITERS)}."
 _IDS = (
-    "Ids to write in documents and clusters: links (for NIL, the discovered entity), entities (for NIL none or -1), or "
-    "gold (the annotated ids). "
-    "Tables have both."
+    "Ids to write in documents and clusters: links (for NIL, the discovered entity), entities (for NIL none or -1), "
+    "gold (the annotated ids), or a prefix such as MESH (links, by an alternative id MESH:... of the entity, if it has "
+    "one). Tables have both."
 )
 
 
@@ -150,7 +150,7 @@ def export(
     run: options.Run,
     to: Annotated[ExportFormat, Option(metavar="FORMAT", case_sensitive=False, help=_TO)],
     out: Annotated[Path, Option(metavar="PATH", help="File to write or replace; for brat and graphs, a new folder.")],
-    ids: Annotated[Ids, Option(case_sensitive=False, help=_IDS)] = "links",
+    ids: Annotated[str, Option(metavar="links|entities|gold|PREFIX", help=_IDS)] = "links",
 ) -> None:
     """Write a run for a spreadsheet, for other programs, or for scoring.
 
@@ -164,8 +164,10 @@ def export(
     Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
     """
     check_no_input(out, run) if to in FOLDERS else check_output(out, to, ("",), run)
-    result = arbo.Result.load(run)
-    notes = result.export(out, to, ids=ids)
+    saved, ids = arbo.open_run(run), ids.lower() if ids.lower() in get_args(Ids) else ids
+    result = saved.result
+    kb = None if ids in get_args(Ids) else saved.knowledge_base(tell=console.say)
+    notes = result.export(out, to, ids=ids, kb=kb)
     console.say_notes(notes)
     n = result.link_table.num_rows
     value = {"out": str(out), "to": to, "mentions": n, "notes": notes}

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import Corpus
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import numbers, starts, strings
 from arbo.data.tables import metadata_in, names_in
 from arbo.errors import UsageError
@@ -28,7 +28,9 @@ _TOGETHER = 1 << 12
 """Number of mentions whose texts are read at a time."""
 
 
-def export(run: Run, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
+def export(
+    run: Run, path: PathLike, to: ExportFormat, *, ids: Ids | str = "links", kb: KnowledgeBase | None = None
+) -> dict[str, int]:
     """Write the result in another format; return the counts of items that the format could not hold.
 
     Args:
@@ -38,14 +40,21 @@ def export(run: Run, path: PathLike, to: ExportFormat, *, ids: Ids = "links") ->
             documents; `conll` for the clusters of each document; `clusters` for clusters across documents; `graphrag`,
             `lightrag` or `neo4j` for the graph of which the run was made, each cluster one node.
         ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity), `entities` (for NIL
-            none), or `gold`, the annotated ids.
+            none), `gold`, the annotated ids, or a prefix such as `MESH`: the links, where an entity of ``kb`` has the
+            first of its id and its alternative ids that begins with `MESH:` in any case, or else its id.
+        kb: the knowledge base of the run, needed for a prefix.
 
     Raises:
-        UsageError: the format or ``ids`` is unknown; the run is not of such a graph; the format needs texts, but the
-            run has none; ``ids`` is `gold`, but no mention is annotated; or the path cannot be written.
+        UsageError: the format or ``ids`` is unknown, or no entity of the run has an id with this prefix; the run is not
+            of such a graph; the format needs texts, but the run has none; ``ids`` is `gold`, but no mention is
+            annotated; or the path cannot be written.
         DataError: the format cannot hold an id, or the graph has changed.
     """
-    write = writer(to)
+    write, renamed = writer(to), dict[str, str]()
+    if ids not in get_args(Ids) and kb is not None:
+        renamed = _ids_with(ids, run, kb)
+        if to in (*TABLES, *GRAPHS):
+            raise UsageError(f"tables and graphs have the ids of the run; leave --ids {ids} out")
     if to in GRAPHS:
         graph = run.manifest.get("graph") or {"format": "none"}
         if graph["format"] != to:
@@ -61,19 +70,37 @@ def export(run: Run, path: PathLike, to: ExportFormat, *, ids: Ids = "links") ->
         notes = write(table, path)
         notes["mentions without a sentence: the run has no texts"] = table["sentence"].null_count
         return dict(+notes)
-    documents = documents_of(run, ids, as_classes=to in ("clusters", "conll"))
+    documents = documents_of(run, "links" if renamed else ids, as_classes=to in ("clusters", "conll"), renamed=renamed)
     names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
-    notes = write(documents, path, dict(names))
+    notes = write(documents, path, {renamed.get(id_, id_): name for id_, name in names})
+    if renamed:
+        linked = {*chain.from_iterable(run.several.get(id_, [id_]) for id_ in run.link_table["entity_id"].to_pylist())}
+        notes[f"entities without an id of {ids}, which keep theirs"] = len(linked - renamed.keys() - {None})
     if to in ("bioc", "brat", "pubannotation", "pubtator"):
         notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
     return dict(+notes)
 
 
-def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
+def _ids_with(prefix: str, run: Run, kb: KnowledgeBase) -> dict[str, str]:
+    """Return the first id with a prefix of each entity of a run that has one; raise UsageError if none has."""
+    start, found = f"{prefix}:".casefold(), dict[str, str]()
+    for id_ in filter(kb.__contains__, run.entity_table["entity_id"].to_pylist()):
+        if ids := [one for one in (id_, *kb[id_].alternative_ids) if one.casefold().startswith(start)]:
+            found[id_] = ids[0]
+    if not found:
+        known = ", ".join(get_args(Ids))
+        raise UsageError(f"no entity of the run has an id that begins with {prefix}:; ids are {known}, or of a prefix")
+    return found
+
+
+def documents_of(
+    run: Run, ids: Ids | str, *, as_classes: bool = False, renamed: Mapping[str, str] | None = None
+) -> Corpus:
     """Return the documents of a run, with links (for NIL, the discovered entity, or none) or annotated ids as gold ids.
 
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
+    ``renamed`` maps ids of links to those to write.
     Raise UsageError if the run was saved without texts, ``ids`` is unknown, or it is ``"gold"`` but no mention is
     annotated.
     """
@@ -91,6 +118,9 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
         if run.several:
             ids_of = (run.several.get(id_, [id_] if id_ else []) for id_ in linked.to_pylist())
             gold = pa.array(ids_of, gold.type)
+        if renamed:
+            written = pa.array([renamed.get(id_, id_) for id_ in gold.values.to_pylist()], gold.type.value_type)
+            gold = pa.ListArray.from_arrays(gold.offsets, written)
         mentions = mentions.drop_columns([name for name in ("cluster",) if name in mentions.column_names])
     elif as_classes:
         entities = mentions["gold_entities"]
