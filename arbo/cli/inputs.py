@@ -37,7 +37,7 @@ class ReadingConfig(Settings):
     ids: str | None = None
     """File with an id on each line: keep only the documents with these ids."""
     dev_ids: str | None = None
-    """Like `ids`, for the documents of --dev."""
+    """Like `ids`, for the documents of `arbo train --dev`."""
     on_error: OnError = "fail"
     """At a malformed record, stop (``fail``) or leave it out (``skip``)."""
     text_column: str | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar, 
 import typer
 from typer import Option
 
+import arbo
 from arbo.cli import console
 from arbo.errors import UsageError
 from arbo.formats import DocumentFormat, KnowledgeBaseFormat, expanded
@@ -216,7 +217,7 @@ def _items(pair: str) -> list[tuple[str, Any]]:
 def _explain(shown: Shown) -> None:
     """Print the fields of the settings with their types, defaults and docstrings."""
     for group in shown.groups:
-        console.print_title(f"{group.name} (arbo.{group.settings})")
+        console.print_title(f"{group.name} (arbo.{group.settings})" if group.settings in arbo.__all__ else group.name)
         for text in group.texts.values():
             prefix = "" if shown.place(text.name) == (group, text.name) else f"{group.name}."
             console.show(f"{prefix}{text.name}={text.default}   {text.kind}", style="bold cyan")
@@ -262,11 +263,12 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
         if name in _KNOWN:
             default = f" Known: {', '.join(sorted(get_args(_KNOWN[name])))}."
         usual = "N" if text.kind in ("Count", "Number") else name.rpartition("_")[2].removesuffix("s").upper()
-        flag, metavar = _FLAGS.get(name, name.replace("_", "-")), _METAVARS.get(name, usual)
+        kind: Any = list[str] if text.kind.startswith("list[") else bool if text.kind == "bool" else str
+        metavar = None if kind is bool else _METAVARS.get(name, usual)
+        flag = _FLAGS.get(name, name.replace("_", "-"))
         option = Option(
             f"--{flag}", metavar=metavar, help=f"{text.summary}{default}", rich_help_panel=_PANELS.get(name)
         )
-        kind: Any = list[str] if text.kind.startswith("list[") else bool if text.kind == "bool" else str
         yield _parameter(name, kind | None, None, option)
     set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
     yield _parameter("set_", list[str] | None, None, set_)

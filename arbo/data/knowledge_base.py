@@ -102,7 +102,7 @@ class KnowledgeBase:
         return Entities(self.table)
 
     def to_jsonl(self, path: PathLike) -> None:
-        """Write the knowledge base as JSON lines, which `from_jsonl` reads; see `Corpus.to_jsonl`."""
+        """Write the knowledge base as JSON lines, which `read_knowledge_base` reads; see `Corpus.to_jsonl`."""
         write_lines(map(entity_line, self.entities), path)
 
     def index(self, entity_id: str) -> int:

@@ -106,7 +106,7 @@ class Result(Run):
 
 
 def _warning(kind: str, cluster: str, mentions: int, share: float, names: int, splits_below: float) -> str:
-    """Describe a giant, see `arbo.linking.description`, and the threshold of a ``kind`` that splits it."""
+    """Describe a giant, see `arbo.linking.tables`, and the threshold of a ``kind`` that splits it."""
     head = (
         f"the discovered cluster {cluster} has {share:.0%} of all mentions: {mentions:,} under {names:,} names; the "
         "page of the run (arbo explore) shows the bridges that join its largest parts"
