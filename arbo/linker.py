@@ -157,7 +157,7 @@ class Linker:
             evidence: further columns that weigh pairs of rows, see `LinkerConfig.evidence`, which they replace.
             source: the column that says from which table a row comes, if no entity is twice in a table.
 
-        For further errors, see `link`; raise UsageError for a column that no row has. The reranker is not used.
+        For further errors, see `link`; raise UsageError for a column without any value. The reranker is not used.
         """
         corpus = Corpus.of(documents, name)
         columns = [evidence] if isinstance(evidence, str) else [*map(str, () if evidence is None else evidence)]
@@ -350,35 +350,33 @@ class Linker:
             nearest, gaps = self._with_thresholds(nearest, memory)
             weighed = self._weighed(nearest, config.k, mentions.known)
         with timed("partition", seconds):
-            decided = decisions = None
+            constraints = decisions = None
             if edited.lines:
-                how: Any = {"spread": config.spread, "per_document": config.per_document}
-                decided = constraints_on(edited.lines, weighed.inputs, self.kb, **how)
-                decisions = decided.decisions
-            graph = weighed.graph(config.k, decisions, len(decided.several) if decided else 0)
-            how = {"threshold": config.limits(weighed.threshold), "nil_threshold": config.nil_limit(weighed.threshold)}
-            clustered: Callable[..., Any] = partial(
-                partition, method=config.method, nil_linkage=config.nil_linkage, **how
-            )
+                inputs, alone = weighed.inputs, config.per_document
+                constraints = constraints_on(edited.lines, inputs, self.kb, config.spread, per_document=alone)
+                decisions = constraints.decisions
+            graph = weighed.graph(config.k, decisions, len(constraints.several) if constraints else 0)
+            limits, nil_limit = config.limits(weighed.threshold), config.nil_limit(weighed.threshold)
+            how: Any = {"threshold": limits, "nil_threshold": nil_limit, "nil_linkage": config.nil_linkage}
+            clustered: Callable[..., Any] = partial(partition, method=config.method, **how)
             clusters = clustered(graph, decisions=decisions)
-            if decided is not None and self.kb and config.spread != "graph":
+            if constraints is not None and self.kb and config.spread != "graph":
                 before = clustered(weighed.graph(config.k)).entity
-                decided, clusters = decided.sparing(before, clusters, partial(clustered, graph))
-                decisions = decided.decisions
-            is_weighed = weighed is not nearest or weighed.limit is not None or decisions is not None
+                constraints, clusters = constraints.sparing(before, clusters, partial(clustered, graph))
+                decisions = constraints.decisions
             arrays = {**nearest.lists, **edited.arrays, **weighed.kept}
-            if is_weighed:
+            if weighed is not nearest or weighed.limit is not None or decisions is not None:  # lists make another
                 arrays |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
         with timed("describe", seconds):
             confidence = self._confidence(weighed, gaps, clusters.entity < 0, memory)
-            result = describe(self.kb, weighed, clusters, config, decided, confidence)
+            result = describe(self.kb, weighed, clusters, config, constraints, confidence)
         if (kept := mentions.arrays(self.encoder)) and self.kb is not None:
             kept |= {f"kb.{name}": hashes for name, hashes in self.kb.keys._asdict().items()}
-        arrays = {**arrays, **kept} if kept else {**only_graph(arrays)}
+        arrays = {**arrays, **kept} if kept else {**only_graph(arrays)}  # without `kept`, it cannot grow
         warnings = [*result.manifest["warnings"], *self.learnt(corpus)]
-        limits = {type_: threshold_for(gap) for type_, gap in gaps.items()}
-        state: dict[str, Any] = {"gap": gaps.get(""), "gaps": gaps, "limits": limits}
+        of_types = {type_: threshold_for(gap) for type_, gap in gaps.items()}
+        state: dict[str, Any] = {"gap": gaps.get(""), "gaps": gaps, "limits": of_types}
         if config.confidence is None:
             state["confidence"] = {type_: one._asdict() for type_, one in confidence.items()}
         manifest = {**result.manifest, **state, "warnings": warnings, "seconds": seconds}
@@ -433,7 +431,10 @@ class Linker:
         return SearchSettings(self.kb, entities, groups, compared, config.candidates, within, alone, first)
 
     def _with_thresholds(self, nearest: Retrieval, memory: Memory | None) -> tuple[Retrieval, dict[str, float]]:
-        """Return neighbours with the thresholds that follow the gaps of `estimated_gaps`, and these, if they count."""
+        """Return neighbours with the thresholds of their gaps, and the gaps: estimated, or those of the run that grows.
+
+        Without gaps, such as with a transformer or a chosen threshold, the neighbours stay as they are.
+        """
         gaps, config = dict[str, float](), self.config
         is_by_letters = isinstance(self.encoder, NgramEncoder) and self._reranker is None and self.edges is None
         if memory is not None and (self.kb is None or memory.has_same(self.kb)):

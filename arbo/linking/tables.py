@@ -50,10 +50,10 @@ def describe(
     retrieval: Retrieval,
     clusters: Partition,
     config: LinkerConfig,
-    corrections: Constraints | None = None,
+    constraints: Constraints | None = None,
     confidence: Mapping[str, AnyConfidence] | None = None,
 ) -> Result:
-    """Make the result of a partition of the mentions of ``retrieval``, which obeys ``corrections``.
+    """Make the result of a partition of the mentions of ``retrieval``, which obeys ``constraints``.
 
     ``confidence`` is that of the decisions on all mentions, at "", and on those of some types.
 
@@ -68,16 +68,16 @@ def describe(
     note = "mentions whose gold ids are not in the knowledge base: they count as NIL"
     outside = {note: n_outside} if n_outside else {}
     rows = named_entities(retrieval, clusters)
-    known = RunEntities.of(kb, corrections.several if corrections else (), gold.rows, rows)
+    known = RunEntities.of(kb, constraints.several if constraints else (), gold.rows, rows)
     mentions = with_gold_entities(mentions, gold, annotated, known)
-    named = {} if corrections is None else corrections.named(clusters)
+    named = {} if constraints is None else constraints.named(clusters)
     cluster_rows, place = cluster_table(kb, known, retrieval.inputs, clusters, named)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
     counts: dict[str, Any] = {}
     followed = None
-    if corrections is not None:
-        followed = corrections.corrected, corrections.follows(clusters)
-        counts = {"corrections": corrections.counts(followed[1])}
+    if constraints is not None:
+        followed = constraints.corrected, constraints.follows(clusters)
+        counts = {"corrections": constraints.counts(followed[1])}
     cluster_ids = cluster_rows["cluster_id"].chunk(0), place
     links = links_of(known, retrieval, clusters, cluster_ids, confidence or {}, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
@@ -104,8 +104,8 @@ def describe(
         "warnings": [doubt for doubt in doubts if doubt],
     }
     entities = pa.table({"entity_id" if name == "id" else name: known.column(name, rows) for name in known.columns})
-    every = None if corrections is None else correction_table(corrections.lines)
-    return Result(mentions, links, cluster_rows, documents.tables.documents, entities, every, manifest)
+    lines = None if constraints is None else correction_table(constraints.lines)
+    return Result(mentions, links, cluster_rows, documents.tables.documents, entities, lines, manifest)
 
 
 def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
