@@ -146,9 +146,9 @@ def partition(
     return _describe(graph, forest, nil, tree)
 
 
-def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[Forest, Edges]:
-    """Return the forest of the linked mentions, and the remaining edges among the others."""
-    entity_limit, mention_limit = limits
+def _forest(graph: Graph, method: Method, thresholds: tuple[float, float]) -> tuple[Forest, Edges]:
+    """Return the forest of the linked mentions, and the remaining edges among the others; mentions count from 0."""
+    entity_limit, mention_limit = thresholds
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
     if method == "independent" and entity_edges.entity.all():
@@ -167,7 +167,7 @@ def _forest(graph: Graph, method: Method, limits: tuple[float, float]) -> tuple[
 
 
 def _among_nil(is_reached: Bools, edges: Edges) -> Edges:
-    """Return the edges between mentions that are not reached."""
+    """Return the edges between mentions that are not reached; they count from 0, and entities are negative."""
     if is_reached.all():
         return edges.take(_NONE)
     is_nil = np.append(~is_reached, False)  # the last stands for all entities
@@ -195,7 +195,7 @@ def _obey(
     entity_limit, mention_limit = (max(limit, DECIDED) for limit in limits(graph, threshold))
     extended, forest = _decided_forest(graph, decisions, method, (entity_limit, mention_limit))
     root, follows = ends_of(forest.parent), _last_decided(forest)
-    is_reached = root < -1  # the last root, -1, is that of all entities outside the knowledge base
+    is_reached = root < -1  # roots are negative; the last, -1, is that of all entities outside the knowledge base
     edges = concatenated([graph.edges_by_mention, decisions.same_edges(graph)])
     if nil_linkage == "single":
         edges = edges.take((edges.weight <= mention_limit) & (edges.source != edges.target))
@@ -213,14 +213,14 @@ def _obey(
 
 
 def _decided_forest(
-    graph: Graph, decisions: Decisions, method: Method, limits: tuple[float, float]
+    graph: Graph, decisions: Decisions, method: Method, thresholds: tuple[float, float]
 ) -> tuple[Graph, Forest]:
     """Return the graph to which decisions are applied, and its forest, in which no mention hangs on a wrong entity."""
     isolated = np.zeros(graph.n_mentions, np.bool_)
     wrong, entity = decisions.wrong_ones().T
     while True:
         extended = decisions.applied(graph, method, isolated)
-        forest, _ = _forest(extended, "arborescence" if method == "independent" else method, limits)
+        forest, _ = _forest(extended, "arborescence" if method == "independent" else method, thresholds)
         misled = wrong[ends_of(forest.parent)[wrong] + extended.n_entities == entity]
         if isolated[misled].all():
             return extended, forest

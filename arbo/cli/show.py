@@ -213,10 +213,10 @@ def review(
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
     The first questions are about names where a decision is expected to mend the most errors. Each decision is written
-    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `/` searches the knowledge
-    base by id or name; if it is lost, the entities that the run names. `arbo add --corrections FILE` then obeys them.
-    Of a list or table, pairs of rows are asked, `1` says that they are one, and precision and recall are estimated.
-    `--json` prints the questions, and asks nothing.
+    at once; `q` or Ctrl-C ends the review, and the same command goes on with it. `arbo add --corrections FILE` then
+    obeys the decisions. `/` searches the knowledge base by id or name; if it cannot be found, the entities that the run
+    names. For a list or table, the questions are about pairs of rows: `1` says that both are one entity, and precision
+    and recall are estimated. `--json` prints the questions, and asks nothing.
     """
     from arbo.pipeline.saved_run import review_of, search_of
 

@@ -12,16 +12,14 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, parsed, string_lists, strings, text_of, views
 from arbo.data.documents import Entity
 from arbo.data.fingerprint import Hashes, hashes_of
+from arbo.engine import Ids
 from arbo.errors import DataError, UsageError
-
-Ints = npt.NDArray[np.int64]
 
 _TEXT = pa.large_string()
 _TEXTS = (pa.string(), _TEXT)
@@ -125,7 +123,7 @@ def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence
             yield column.to_pylist()
 
 
-def sound(table: pa.RecordBatch, notes: Counter[str]) -> tuple[pa.RecordBatch, Hashes, Ints]:
+def sound(table: pa.RecordBatch, notes: Counter[str]) -> tuple[pa.RecordBatch, Hashes, Ids]:
     """Return the entities without empty aliases, and without a second entity with the same id and content.
 
     Also return the hashes of all ids and alternative ids, ascending, and the rows of their entities; (ids,) both. Of
@@ -163,7 +161,7 @@ class Names(NamedTuple):
     """The names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
 
     names: Strings
-    rows: Ints
+    rows: Ids
 
     @classmethod
     def of(cls, table: pa.RecordBatch) -> Names:

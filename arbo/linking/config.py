@@ -77,9 +77,9 @@ class LinkerConfig(Settings):
     k: Number = 4
     """Number of nearest mentions to connect to each mention; with 0, each mention is linked alone."""
     entity_threshold: Limit = "default"
-    """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL. The default of n-grams
-    follows the share of mentions whose entity the knowledge base lacks, of each type with 200 or more, see
-    `estimated_gaps`."""
+    """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL. With n-grams, the
+    default follows the estimated share of mentions whose entity the knowledge base lacks, for all mentions and for each
+    type with 200 or more, see `estimated_gaps`."""
     mention_threshold: Limit = "default"
     """Largest dissimilarity of an edge between mentions."""
     nil_linkage: NilLinkage = "single"

@@ -69,7 +69,7 @@ class Link(NamedTuple):
     """``links``: the decision on each mention, in the same order."""
 
     mention: Annotated[Mention, Stored(("mention_id",))]
-    """The mention, of which the table has the id."""
+    """The mention; the table has its id."""
     expansion: Annotated[str | None, Stored(elsewhere=True)]
     """The mention's text with abbreviations replaced by their long forms; None if no abbreviation is replaced."""
     entity: Annotated[str | None, Stored(("entity_id",), flat=True)]
@@ -189,7 +189,7 @@ class CorrectionRow(NamedTuple):
     line: Annotated[int, Stored(type=pa.int64())]
     """Line in the file."""
     status: str
-    """Whether it was obeyed, set aside or without effect."""
+    """``obeyed``, ``replaced`` by a later line, ``waiting`` for what is missing, or ``conflict``."""
     reason: str | None
     """Why it was not obeyed."""
 

@@ -72,7 +72,7 @@ class SearchSettings(NamedTuple):
 
     kb: KnowledgeBase | None
     entities: GroupedEntities | None
-    """The encoded entities of the knowledge base; None if it has none."""
+    """The encoded entities of the knowledge base; None without one."""
     groups: Sequence[Hashable]
     """(mentions,) the group of each mention, see `arbo.retrieval.groups`."""
     k: int
@@ -113,7 +113,9 @@ class Retrieval:
     """(mentions,) the group of each mention, see `arbo.retrieval.groups`."""
     n_entities: int
     entities: Neighbors
+    """(mentions, candidates) rows of the knowledge base, and their dissimilarities, nearest first."""
     mentions: Neighbors
+    """(mentions, k) other mentions, and their dissimilarities, nearest first."""
     distance: Callable[[Ids, Ids], Floats]
     """Returns the dissimilarity of pairs of mentions and entities that are not neighbours."""
     offset: float
@@ -370,8 +372,7 @@ def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
     """Order the equally nearest entities of each list by their spelling, then by their rows.
 
     The compared form of a name forgets case, accents, the order of words and repeated words: "mM" and "mm" are equally
-    near to both. So lists of candidates have a digit after the dissimilarity: how far the spelling of the nearest name
-    is.
+    near to both. Only the nearest spelling of an entity's names counts, see `_spelling_distance`.
     """
     ids, dissimilarity = nearest.entities
     if ids.shape[1] < 2:
