@@ -51,6 +51,6 @@ def test_documents_that_stay_are_not_read(tmp_path: Path, monkeypatch: pytest.Mo
         expected = own.add(read, documents[60:])
         with monkeypatch.context() as patch:
             gone, more = documents[0].id, documents[60:]
-            patch.setattr("arbo.data.tables.Documents._documents", None)
+            patch.setattr("arbo.data.tables.Documents._make", None)
             assert own.add(read, more).link_table == expected.link_table
             assert len(own.remove(read, [gone]).document_table) == 59

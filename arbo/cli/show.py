@@ -164,9 +164,8 @@ def export(
     Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
     """
     check_no_input(out, run) if to in FOLDERS else check_output(out, to, ("",), run)
-    saved, ids = arbo.open_run(run), ids.lower() if ids.lower() in get_args(Ids) else ids
-    result = saved.result
-    kb = None if ids in get_args(Ids) else saved.knowledge_base(tell=console.say)
+    result, ids = arbo.Result.load(run), ids.lower() if ids.lower() in get_args(Ids) else ids
+    kb = None if ids in get_args(Ids) else arbo.open_run(run).knowledge_base(tell=console.say)
     notes = result.export(out, to, ids=ids, kb=kb)
     console.say_notes(notes)
     n = result.link_table.num_rows
