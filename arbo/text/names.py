@@ -34,7 +34,7 @@ MAY_HAVE_SIGNS = (
 _MAY = re.compile(MAY_HAVE_SIGNS)
 _SIGN = re.compile(
     r"(\w*)([+<>%#]"
-    r"|(?<=[0-9A-Z)\]])-(?![\w(])(?!\s+(?:and|or)\b)"  # not the hyphen of "IgG- and IgM-positive"
+    r"|(?<=[0-9A-Z)\]])-(?![\w(])(?!\s+(?i:and|or)\b)"  # not the hyphen of "IgG- and IgM-positive"
     r"|(?<=\()-(?=\))"
     r"|(?<![\w)\]])-(?=\d)"
     r"|(?<=[0-9A-Z])['\u2032\u2019](?![A-Za-z])"  # a prime, no possessive
