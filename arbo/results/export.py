@@ -50,11 +50,9 @@ def export(
             annotated; or the path cannot be written.
         DataError: the format cannot hold an id, or the graph has changed.
     """
-    write, renamed = writer(to), dict[str, str]()
-    if ids not in get_args(Ids) and kb is not None:
-        renamed = _ids_with(ids, run, kb)
-        if to in (*TABLES, *GRAPHS):
-            raise UsageError(f"tables and graphs have the ids of the run; leave --ids {ids} out")
+    write, renamed = writer(to), {} if kb is None or ids in get_args(Ids) else _ids_with(ids, run, kb)
+    if renamed and to in (*TABLES, *GRAPHS):
+        raise UsageError(f"tables and graphs have the ids of the run; leave --ids {ids} out")
     if to in GRAPHS:
         graph = run.manifest.get("graph") or {"format": "none"}
         if graph["format"] != to:
@@ -89,14 +87,13 @@ def _ids_with(prefix: str, run: Run, kb: KnowledgeBase) -> dict[str, str]:
         if ids := [one for one in (id_, *kb[id_].alternative_ids) if one.casefold().startswith(start)]:
             found[id_] = ids[0]
     if not found:
-        known = ", ".join(get_args(Ids))
-        raise UsageError(f"no entity of the run has an id that begins with {prefix}:; ids are {known}, or of a prefix")
+        raise UsageError(
+            f"no entity of the run has an id that begins with {prefix}:; known: {', '.join(get_args(Ids))}"
+        )
     return found
 
 
-def documents_of(
-    run: Run, ids: Ids | str, *, as_classes: bool = False, renamed: Mapping[str, str] | None = None
-) -> Corpus:
+def documents_of(run: Run, ids: Ids | str, *, as_classes: bool = False, renamed: Mapping[str, str] = {}) -> Corpus:
     """Return the documents of a run, with links (for NIL, the discovered entity, or none) or annotated ids as gold ids.
 
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
