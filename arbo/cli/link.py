@@ -246,14 +246,14 @@ def _run(linker: arbo.Linker, documents: arbo.Corpus, out: Path, how: Chosen, as
     For a preview, only show what corrections change, and save nothing. The manifest keeps how the documents were read
     (``as_read``), for `arbo add`.
     """
-    decided, job = how.of(CORRECTIONS), how.of(JOB)
-    if decided.preview and decided.corrections is None:
+    given, job = how.of(CORRECTIONS), how.of(JOB)
+    if given.preview and given.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")
-    with nullcontext(linker) if decided.preview else job.over(linker, out) as linker:
+    with nullcontext(linker) if given.preview else job.over(linker, out) as linker:
         decide = linker.discover if linker.kb is None else linker.link
-        result = decide(documents, decided.corrections or ())
+        result = decide(documents, given.corrections or ())
         result.manifest["reading"] = as_read
-        if decided.preview:
+        if given.preview:
             say_corrections(result)
             changes = arbo.diff(decide(documents), result)
             console.answer({"corrections": result.manifest.get("corrections"), **changes.as_dict()}, changes)
