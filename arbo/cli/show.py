@@ -156,7 +156,7 @@ def export(
 
     `arbo export run --to csv --out links.csv`, or `arbo export run --to brat --out folder`.
 
-    The tables **csv** and **tsv** have a row for each mention, with its sentence, its link and the runner-up;
+    The tables **csv**, **tsv** and **xlsx** have a row for each mention, with its sentence, its link and the runner-up;
     **clusters** are clusters across documents, and **conll** those of each document, for `arbo score`; **graphrag**,
     **lightrag** and **neo4j** are the graph of which the run was made, each cluster one node; the other
     formats hold the documents, with links in place of gold ids unless `--ids gold`.
