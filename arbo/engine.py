@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clustering.vectors import Csr, Vectors, csr, offset_of
     from eval import *
     from eval import report
+    from eval.alignment import best_alignment
     from eval.coreference import recall_precision_f1
     from eval.lines import without_singletons
     from eval.ratio import ratio

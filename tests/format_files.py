@@ -128,6 +128,16 @@ DOCUMENTS: dict[str, Files] = {
             "a/b 0 1 mayor NN 12)|(7)", "", "", "a/b 0 0 He PRP (12)|(12)", "a/b (3)", "@@", "#end document", "%%",
         )
     },
+    "corefud": {
+        "docs.conllu": tabs(
+            "# newdoc id = d", "# global.Entity = eid-etype-head-other", "# sent_id = s1", "# text = The mayor",
+            "1 The _ _ _ _ 2 det _ Entity=(e12-person-2-x:1(e1--1)",
+            "2 mayor _ _ _ _ 0 _ _ SpaceAfter=No|Entity=e12)(e3[1/2]--2",
+            "3-4 don't _ _ _ _ _ _ _ _", "3 do _ _ _ _ 0 _ _ Entity=e3[1/2])", "3.1 _ _ _ _ _ _ _ _ Entity=(e12--1)",
+            "4 n't _ _ _ _ 0 _ _ Bridge=e1<e3|Entity=(e3[2/2]--2)", "@@", "", "# sent_id = s2",
+            "1 He _ _ _ _ 0 _ _ Entity=(e1-person-9)", "", "%%", "# newdoc id = e", "1 nothing _ _ _ _ 0 _ _ _",
+        ).replace("n't", "n 't")
+    },
     "csv": {
         "docs.csv": rows(
             "document_id,text,start,end,mention_id,type,entities,year", 'd1,"Flu, and cold",0,3,m1,Disease,D1|D2,1990',

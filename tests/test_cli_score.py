@@ -153,3 +153,22 @@ def test_parts_of_a_document_are_scored_apart_however_they_are_written(run: Run,
     assert scored.json["missing_documents"] == scored.json["ignored_documents"] == []
     of = {name: one["mentions"]["f1"] for name, one in scored.json["documents"].items()}
     assert of == {"a/000": 1, "a/001": 0.5, "a/2": 1, "(b)": 1}
+
+
+def test_corefud_is_scored_by_heads_or_exactly(run: Run, tmp_path: Path) -> None:
+    """Of the mentions of the key, two have the heads of others in the response, one its words, and one both."""
+    brackets = {
+        "key": ["(a--2", "a)", "(a--1)", "(a--2", "a)", "(a--1", "a)"],
+        "ours": ["", "(b--1)", "(b--1)", "(b--1", "b)", "(b--1)", ""],
+    }
+    files = []
+    for name, column in brackets.items():
+        rows = [
+            f"{i}\tw" + "\t_" * 7 + f"\tEntity={one}" * bool(one) + "\t_" * (not one) for i, one in enumerate(column)
+        ]
+        files.append(tmp_path / f"{name}.conllu")
+        files[-1].write_text("\n".join(["# newdoc id = d", *rows, ""]))
+    assert run("score", *files, "--json").json["mentions"]["counts"] == [3, 4, 3, 4]
+    exact = run("score", *files, "--set", "match=exact", "--json")
+    assert exact.json["mentions"]["counts"] == [2, 4, 2, 4]
+    assert run("score", *files, "--set", "match=heads").code == 2

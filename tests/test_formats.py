@@ -318,7 +318,7 @@ def difference(before: list[str], after: list[str]) -> str:
 def places(kind: str, name: str, piece: str) -> dict[str, str]:
     if name == "ecbplus" and piece.startswith(("{", '"')):
         return {"line": piece, "into": "X_Entity_gold_mentions.json"}
-    begins = {"pubtator": "|t|", "conll": "#begin", "hipe": "#document_id"}.get(name)
+    begins = {"pubtator": "|t|", "conll": "#begin", "corefud": "# newdoc", "hipe": "#document_id"}.get(name)
     by_line = (kind == "documents" and name == "brat") or (begins is not None and begins not in piece)
     return {"line" if by_line else "document": piece}
 

@@ -93,6 +93,8 @@ VALUES: list[tuple[str, str, str]] = [
      "a/b/001 'b' / a/b/001:0-1 0-1 None a/b/001/1 / c '_' / c:0-1 0-1 None c/1 / "
      "2 lines without a word"),
     ("conll", "#begin document d\n#end document", "d ''"),
+    ("corefud", tabs("# newdoc", "1 a _ _ _ _ _ _ _ Entity=(GRP)", "", "1 b _ _ _ _ _ _ _ _", ""),
+     r"docs:2 'a\nb' / docs:2:0-1 0-1 None docs:2/GRP {'head': 1}"),
     ("ecbplus", perry(tokens_str=None), "1_1ecb:0-5 0-5 HUM HUM1"),
     ("ecbplus", perry(coref_chain="Singleton_HUM_1_1_1ecb", mention_type=None, score=-1.0),
      "1_1ecb:0-5 0-5 None Singleton_HUM_1_1_1ecb"),
@@ -195,6 +197,8 @@ FAULTS: list[tuple[Any, ...]] = [
     ("conll", "document", "#begin document\n#end document", "document id is empty"),
     ("conll", "document", "a 0 0 b -", r"a word outside a document; a document begins with `#begin document \(n", 0,
      "lines"),
+    ("corefud", "line", "5 he", "'d': expected the ten columns of CoNLL-U, separated by tabs"),
+    ("corefud", "document", "# newdoc id = d\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n", "'d': this id is already taken"),
     *(("ecbplus", "line", tabs(words)[:-1], error) for words, error in (
         ("1_1ecb 0 0", "expected at least 4 tab-separated columns"),
         ("1_1ecb x 0 word", "'1_1ecb': sentence and word must be integers, not 'x' and '0'"),

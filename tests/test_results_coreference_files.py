@@ -2,11 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.optimize import linear_sum_assignment
 
 from arbo.errors import DataError
-from arbo.results.coreference_files import paired_counts, read_clusters
+from arbo.formats.corefud import Headed
+from arbo.results.coreference_files import matched_by_heads, paired_counts, read_clusters
 from eval import coreference_counts
 
 REPEATED = "repeated mentions left out; the first of each counts"
@@ -233,3 +236,77 @@ def test_a_repeated_mention_that_the_key_lacks_counts_once(read):
     counts = paired_counts(key, response[0]).total
     assert counts.pop("mentions") == [2, 2, 2, 3]
     assert counts == coreference_counts([["a", "b"]], [["a", "b", "c"]])
+
+
+# CorefUD
+
+
+def conllu(*brackets):
+    rows = [f"{i}\tw\t_\t_\t_\t_\t0\t_\t_\t{f'Entity={one}' if one else '_'}" for i, one in enumerate(brackets, 1)]
+    return ["# newdoc id = d", "# global.Entity = eid-etype-head-other", *rows, ""]
+
+
+@pytest.mark.parametrize(
+    ("brackets", "clusters"),
+    [
+        (["(a-x-2", "(b-y-1-)", "a)"], [[((0, 1, 2), 1)], [((1,), 1)]]),
+        (["(a--1(a--2", "a)", "a)"], [[((0, 1, 2), 0), ((0, 1), 1)]]),
+        (["(a[1/2]--2)", "(a--1)", "(a[2/2]--2", "a[2/2])"], [[((0, 2, 3), 2), ((1,), 1)]]),
+        (["(a--9)(b", "(a-x-z)b)", ""], [[((0,), 0), ((1,), 1)], [((0, 1), 0)]]),
+    ],
+)
+def test_entities_of_corefud(brackets, clusters, read):
+    lines = conllu(*brackets)
+    assert read(lines, "corefud")[0] == {"d": clusters}
+    old = [line.replace("eid-etype-head", "GRP-entity-head") for line in lines]
+    assert read(old, "corefud")[0] == {"d": clusters}
+
+
+@pytest.mark.parametrize(
+    ("brackets", "line", "words"),
+    [
+        (["(a--1", "b)", "a)"], 4, "'d': entity b continues a mention here that has not begun"),
+        (["(a[2/2]--1)"], 3, "entity a continues a mention here"),
+        (["", "(a[1/2]--1)", ""], 4, "'d': entity a begins a mention here that does not end"),
+        (["(a--1", "a)", "(b--1"], 5, "entity b begins"),
+        (["(-x-1)"], 3, "the bracket '-x-1' has no eid"),
+        (["a"], 3, r"expected brackets such as `\(e1-person-1`, not 'a'"),
+        (["(" * 100_000], 3, "expected brackets"),
+    ],
+)
+def test_malformed_entities_of_corefud(brackets, line, words, read):
+    with pytest.raises(DataError, match=words) as caught:
+        read(conllu(*brackets), "corefud")
+    assert caught.value.line == line
+
+
+@st.composite
+def headed_clusters(draw):
+    """Mentions of few words in clusters; no two are equal."""
+    mentions = set()
+    for _ in range(draw(st.integers(0, 7))):
+        some = draw(st.sets(st.integers(0, 4), min_size=1))
+        mentions.add(Headed(tuple(sorted(some)), draw(st.sampled_from(sorted(some)))))
+    clusters = {}
+    for mention in sorted(mentions):
+        clusters.setdefault(draw(st.integers(0, 2)), []).append(mention)
+    return [*clusters.values()]
+
+
+@given(headed_clusters(), headed_clusters())
+def test_heads_are_matched_as_by_the_corefud_scorer(key, response):
+    """That scorer assigns mentions without an equal one by the shares of words, 0 for different heads."""
+    of_key, others = ({one for some in side for one in some} for side in (key, response))
+    rows, columns = sorted(of_key - others), sorted(others - of_key)
+    shares = np.array([
+        [(a.head == b.head) * len({*a.words} & {*b.words}) / len(a.words) for b in columns] for a in rows
+    ]).reshape(len(rows), len(columns))  # fmt: skip
+    best = shares[linear_sum_assignment(-shares)]
+    matched = matched_by_heads(key, response)
+    assert [*map(len, matched)] == [*map(len, response)]
+    pairs = [(b, a) for some, of in zip(response, matched, strict=True) for b, a in zip(some, of, strict=True)]
+    changed = [(b, a) for b, a in pairs if a != b]
+    assert len({a for _, a in pairs}) == len(pairs)
+    assert len(changed) == (best > 0).sum()
+    assert all(b in columns and a in rows and a.head == b.head for b, a in changed)
+    assert sum(shares[rows.index(a), columns.index(b)] for b, a in changed) == pytest.approx(best.sum())

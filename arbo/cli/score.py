@@ -34,6 +34,9 @@ class ScoringConfig(Settings):
     remove_singletons: bool = False
     """Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval with
     `remove_singletons`."""
+    match: Literal["head", "exact"] = "head"
+    """How `score` compares mentions of CorefUD: by the same head, equal mentions first, as the CorefUD scorer does by
+    default, or only equal words."""
     seed: Number = 0
     """Random seed of confidence intervals and significance tests."""
     per_document: bool = False
@@ -116,9 +119,9 @@ def evaluate(
     _answer(table, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
 
 
-ClusterFormat = Literal["conll", "jsonl"]
+ClusterFormat = Literal["conll", "corefud", "jsonl"]
 _RESPONSES = "Response files, one for each system; each is compared with the first."
-_FORMAT = "Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"
+_FORMAT = "Format of all files. [default: jsonl for .jsonl, corefud for .conllu, else conll]"
 
 
 def score(
@@ -136,9 +139,9 @@ def score(
     The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. With several
     systems, stars mark scores that differ significantly from those of the first.
 
-    A file is in the layout of CoNLL-2011/2012, or has a cluster on each line: `{"document": "d1", "mentions": ["m1",
-    "m2"]}`. A mention is a string, an integer, or a span such as `[0, 4]`, from the first word to the fifth. `arbo
-    export RUN --to clusters` writes the clusters of a run, and with `--ids gold` the key.
+    A file is in the layout of CoNLL-2011/2012 or CorefUD, or has a cluster on each line: `{"document": "d1",
+    "mentions": ["m1", "m2"]}`. A mention is a string, an integer, or a span such as `[0, 4]`, from the first word to
+    the fifth. `arbo export RUN --to clusters` writes the clusters of a run, and with `--ids gold` the key.
 
     The documents of KEY are scored. One that is missing from the response counts as an empty response; others are
     ignored, as is all but the first of repeated mentions. Notes on stderr report such cases.
@@ -147,7 +150,8 @@ def score(
     from arbo.results.coreference_files import Clusters, paired_counts, read_clusters
 
     def read(path: Path) -> Clusters:
-        clusters, notes = read_clusters(path, format_, singletons=not scoring.remove_singletons)
+        how_read = {"singletons": not scoring.remove_singletons, "heads": scoring.match == "head"}
+        clusters, notes = read_clusters(path, format_, **how_read)
         console.say_notes(notes, f"{path.name}: ")
         if not any(clusters.values()):
             console.warn(f"{path.name}: no mentions")

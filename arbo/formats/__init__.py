@@ -34,7 +34,7 @@ from arbo.files import PathLike, write_lines
 from arbo.formats.files import Paths, data_files, each_path, line_pieces, read_head, read_items, read_lines
 
 _Shared = Literal["csv", "jsonl", "parquet", "tsv"]
-_OfLines = Literal["conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
+_OfLines = Literal["conll", "corefud", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
 Graph = Literal["graphrag", "lightrag", "neo4j"]
 DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "pubmed", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
@@ -61,6 +61,7 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     "parquet": _PARQUET,
     "docbin": r"\A.*\.spacy\n",
     "brat": r"\A.*\.ann\n",
+    "corefud": r"^#\s*global\.Entity\b",
     "ecbplus": r"\A.*\n\s*+[^\t\n]+\t[0-9]+\t[0-9]+\t\S",
     "ecbplus-events": r"(?!)",  # never guessed: the same files
     "conll": r"^#begin document",

@@ -1,19 +1,23 @@
 """Clusters of files by document, and the counts of one file against another."""
 
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from arbo.data import Records
-from arbo.engine import Contingency, CoreferenceCounts, counts_from_contingency
+from arbo.engine import Contingency, CoreferenceCounts, best_alignment, counts_from_contingency
 from arbo.errors import DataError
-from arbo.formats import conll, jsonl
+from arbo.formats import conll, corefud, jsonl
 from arbo.formats.files import line_pieces
 from arbo.progress import bars
 
-ClusterFormat = Literal["conll", "jsonl"]
+ClusterFormat = Literal["conll", "corefud", "jsonl"]
 Clusters = Mapping[str, Sequence[Sequence[Hashable]]]
 """The clusters of each document, by its name, each mention once; [] for a document without clusters."""
+_Chains = Collection[Sequence[Hashable]]
 
 
 class PairedCounts(NamedTuple):
@@ -33,7 +37,7 @@ class PairedCounts(NamedTuple):
 
 
 def read_clusters(
-    file: Path, format_: ClusterFormat | None = None, *, singletons: bool = True
+    file: Path, format_: ClusterFormat | None = None, *, singletons: bool = True, heads: bool = True
 ) -> tuple[Clusters, Mapping[str, int]]:
     """Read the clusters of a file by document, perhaps without those of one mention, and count its irregularities.
 
@@ -42,23 +46,26 @@ def read_clusters(
     scorer 8.01 differs for unusual files. It keeps repeated mentions that are not in the key, counts comments inside a
     document as words, ignores text that is not a bracket, searches a whole line without tabs and not only its last
     column, compares the names of documents as they are written, and reads only the last of several documents with the
-    same name.
+    same name. A mention of CorefUD is its words with its head or, without ``heads``, its words.
 
     Raise DataError, with file and line, if the file cannot be read or is malformed, or has no documents.
     """
     documents, records = dict[str, list[Sequence[Hashable]]](), Records[Any]("documents")
-    if (format_ or ("jsonl" if file.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll")) == "jsonl":
+    ending = file.name.lower().removesuffix(".gz").rpartition(".")[2]
+    kind = format_ or {"jsonl": "jsonl", "conllu": "corefud"}.get(ending, "conll")
+    if kind == "jsonl":
         for piece in line_pieces(file, records):
             with records.record(piece.file, piece.line):
                 name, mentions = jsonl.cluster(piece)
                 documents.setdefault(name, []).append(mentions)
     else:
-        for piece in conll.pieces(file, records):
+        module: Any = corefud if kind == "corefud" else conll
+        for piece in module.pieces(file, records):
             with records.record(piece.file, piece.line):
-                name, chains = conll.clusters(piece, records)
+                name, chains = module.clusters(piece, records)
                 if name in documents:
                     raise DataError("an earlier document has the same name; rename one", id=name)
-                documents[name] = [*chains]
+                documents[name] = [[one if heads else getattr(one, "words", one) for one in chain] for chain in chains]
     if not documents:
         raise DataError("the file has no documents; arbo export --to clusters writes them", file=str(file))
     first = {name: [*_first_of_each(clusters)] for name, clusters in documents.items()}
@@ -92,8 +99,26 @@ def paired_counts(key: Clusters, response: Clusters) -> PairedCounts:
     )
 
 
-def _counts(key: Collection[Sequence[Hashable]], response: Collection[Sequence[Hashable]]) -> CoreferenceCounts:
+def _counts(key: _Chains, response: _Chains) -> CoreferenceCounts:
     """Count the coreference of a document, and under `mentions` which mentions both sides have."""
-    table = Contingency.from_clusters(key, response)
+    table = Contingency.from_clusters(key, matched_by_heads(key, response))
     mentions: list[float] = [table.n_shared, int(table.row_size.sum()), table.n_shared, int(table.column_size.sum())]
     return CoreferenceCounts(counts_from_contingency(table), mentions=mentions)
+
+
+def matched_by_heads(key: _Chains, response: _Chains) -> _Chains:
+    """Replace mentions of CorefUD that the key does not have by others of the key with the same heads, one to one.
+
+    Together they share the largest parts of the words of these. So does the CorefUD scorer since CRAC 2023.
+    """
+    sides = [{one for some in side for one in some if isinstance(one, corefud.Headed)} for side in (key, response)]
+    rows, columns = sorted(sides[0] - sides[1]), sorted(sides[1] - sides[0])
+    with_head = defaultdict[int, list[int]](list)
+    for row, mention in enumerate(rows):
+        with_head[mention.head].append(row)
+    pairs = [(row, column) for column, mention in enumerate(columns) for row in with_head[mention.head]]
+    shares = [len({*rows[row].words} & {*columns[column].words}) / len(rows[row].words) for row, column in pairs]
+    ends = np.array(pairs, np.int64).reshape(-1, 2)
+    best = ends[best_alignment(ends[:, 0], ends[:, 1], np.array(shares))].tolist()
+    same: dict[Hashable, Hashable] = {columns[column]: rows[row] for row, column in best}
+    return [[same.get(one, one) for one in some] for some in response] if same else response
