@@ -37,7 +37,7 @@ class PairScores(NamedTuple):
 
 
 class Mentions(NamedTuple):
-    """Mentions in the order of `Corpus.order`, and how to encode them."""
+    """Mentions in the order of a search, mostly `Corpus.order`, and how to encode them."""
 
     encoder: Encoder
     """The encoder, fitted."""
