@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import save_lines
 from format_files import BIOC, DOCUMENTS, save
+from hypothesis import given, strategies as st
 
 import arbo
+from arbo.data import Marked
 from arbo.data.corpus import Corpus
+from arbo.data.documents import marked_document
 from arbo.formats import read_documents, writer
 
 Shared = Callable[[str], Path]
@@ -82,6 +86,53 @@ def chains(documents: Iterable[arbo.Document]) -> set[tuple[str, frozenset[tuple
         for m in document.mentions:
             found.setdefault((document.id, m.labels), set()).add((m.start, m.end))
     return {(document_id, frozenset(spans)) for (document_id, _), spans in found.items()}
+
+
+@given(
+    st.lists(st.tuples(st.sets(st.integers(0, 7), min_size=1), st.integers(1, 8), st.sampled_from([None, "x", "y"])))
+)
+def test_mentions_come_back_in_corefud(tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[Any, ...]]) -> None:
+    """Mentions of any words, each with an entity of its own, so that no two of one entity cross."""
+    text, words = "a b c d\ne f g\xa0h i", [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9), (10, 11), (12, 15), (16, 17)]
+    marked = []
+    for n, (some, head, kind) in enumerate(drawn):
+        runs: list[tuple[int, int]] = []
+        for at in sorted(some):
+            begin = runs.pop()[0] if runs and at - 1 in some else words[at][0]
+            runs.append((begin, words[at][1]))
+        about = {"head": min(head, len(some))}
+        marked.append(Marked(tuple(runs), kind, (f"d/e{n}",), metadata=about))
+    document = marked_document("d", text, marked)
+    path = tmp_path_factory.mktemp("corefud") / "d.conllu"
+    assert write_documents([document], path, "corefud") == {}
+    (again,) = read_documents(path, "corefud")
+    kept = [sorted((m.gold, m.spans, m.type, m.metadata["head"]) for m in d.mentions) for d in (document, again)]
+    assert kept[0] == kept[1]
+    assert again.text == text
+    assert write_documents([again], path.with_suffix(".again"), "corefud") == {}
+    assert path.with_suffix(".again").read_text().replace(" = d-", "") == path.read_text().replace(" = d-", "")
+
+
+def test_corefud_has_ids_of_sentences_and_numbers_of_words(tmp_path: Path) -> None:
+    path = save(tmp_path, "corefud", DOCUMENTS["corefud"])
+    corpus = read_documents(path, "corefud")
+    write_documents(corpus, tmp_path / "out.conllu", "corefud")
+    assert [*read_documents(tmp_path / "out.conllu", "corefud")] == [*corpus]
+    assert "\n3.1\t_\t_" in (tmp_path / "out.conllu").read_text()
+
+
+def test_corefud_says_what_it_cannot_hold(tmp_path: Path) -> None:
+    text = "Flu (a flu) now"
+    crossing = [mention(*span, text, "E", kind="a-b") for span in ((0, 10), (5, 15))]
+    twice = replace(crossing[0], id="d:twice")
+    notes = write_documents([of(text, *crossing, mention(0, 3, text), twice)], tmp_path / "o.conllu", "corefud")
+    assert notes == {
+        "texts split at punctuation, so that mentions begin and end with a word": 1,
+        "types that the format cannot hold left out": 3,
+        "mentions without an id or a word left out": 1,
+        "repeated mentions left out": 1,
+        "mentions that cross another mention of their chain, which readers take as nested": 1,
+    }
 
 
 def test_pubtator(tmp_path: Path) -> None:

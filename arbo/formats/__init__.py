@@ -39,7 +39,7 @@ Graph = Literal["graphrag", "lightrag", "neo4j"]
 DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "pubmed", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
 _OfRuns = Literal["csv", "tsv", "xlsx", "clusters"]
-ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", Graph]
+ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "corefud", Graph]
 Ids = Literal["links", "entities", "gold"]
 _Items = Literal["documents", "entities"]
 Inputs = PathLike | Iterable[PathLike]
@@ -96,7 +96,7 @@ KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
 WRITERS: tuple[str, ...] = get_args(ExportFormat)
 _MODULES = {"clusters": "jsonl", "csv": "table", "ecbplus-events": "ecbplus", "parquet": "table", "tsv": "table"}
 """The modules of formats, if they do not have the names of these."""
-TABLES = ("csv", "tsv", "xlsx")
+TABLES, CLUSTERS = ("csv", "tsv", "xlsx"), ("clusters", "conll", "corefud")
 GRAPHS: tuple[str, ...] = get_args(Graph)
 FOLDERS = ("brat", *GRAPHS)
 _FIRST_LINES = 3

@@ -27,7 +27,7 @@ words. Files with the same mentions have the same words.
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -170,7 +170,7 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     named = _PART.fullmatch(check_id(document.id, _DOCUMENT_ID, of=document.id))
     name, part = named.groups() if named else (document.id, "0")
     yield f"#begin document ({name});" + (f" part {part}" if named else "")
-    spans = _word_spans(document, notes)
+    spans = word_spans(document, {edge for one in document.mentions for edge in (one.start, one.end)}, notes)
     brackets = _brackets(document, spans, notes)
     before = number = 0
     for at, (start, end) in enumerate(spans):
@@ -182,10 +182,10 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     yield "\n#end document"
 
 
-def _word_spans(document: Document, notes: Counter[str]) -> list[Span]:
+def word_spans(document: Document, edges: Set[int], notes: Counter[str]) -> list[Span]:
+    """Return the words of a text: between white space or, if not all edges of mentions are there, also punctuation."""
     text = document.text
     cuts = {edge for match in _WORD.finditer(text) for edge in match.span()}
-    edges = {edge for mention in document.mentions for edge in (mention.start, mention.end)}
     if not edges <= cuts:
         cuts |= edges | set(words(text).ravel().tolist())
         notes["texts split at punctuation, so that mentions begin and end with a word"] += 1
@@ -208,13 +208,20 @@ def _brackets(document: Document, words: list[Span], notes: Counter[str]) -> dic
         chains.setdefault(ids, []).append((first, -last))
     brackets: defaultdict[int, list[str]] = defaultdict(list)
     for name, spans in zip(_names(document.id, list(chains)), chains.values(), strict=True):
-        crossing = sum(begin < first <= end < last for (begin, end), (first, last) in combinations(spans, 2))
-        notes["mentions that cross another mention of their chain, which readers take as nested"] += crossing
-        for first, last in spans:
-            brackets[first].append(f"({name}" + ")" * (first == last))
-            if first < last:
-                brackets[last].insert(0, f"{name})")
+        place_brackets(name, dict.fromkeys(spans, f"({name}"), brackets, notes)
     return brackets
+
+
+def place_brackets(
+    name: str, beginnings: Mapping[Span, str], brackets: defaultdict[int, list[str]], notes: Counter[str]
+) -> None:
+    """Add the brackets of a chain to those of words: the beginning of each of its sorted spans, and ``name)``."""
+    crossing = sum(begin < first <= end < last for (begin, end), (first, last) in combinations(beginnings, 2))
+    notes["mentions that cross another mention of their chain, which readers take as nested"] += crossing
+    for (first, last), beginning in beginnings.items():
+        brackets[first].append(beginning + ")" * (first == last))
+        if first < last:
+            brackets[last].insert(0, f"{name})")
 
 
 def _names(document_id: str, chains: list[tuple[str, ...]]) -> list[str]:

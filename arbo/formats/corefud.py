@@ -1,22 +1,27 @@
-"""Read CorefUD 1.x: coreference in CoNLL-U, with brackets under `Entity` in the last of its ten columns.
+"""Read and write CorefUD 1.x: coreference in CoNLL-U, with brackets under `Entity` in the last of its ten columns.
 
     # newdoc id = d
     # global.Entity = eid-etype-head-other
+    # sent_id = d-1
     1    The    _  _  _  _  0  _  _  Entity=(e12-person-2
     2    mayor  _  _  _  _  0  _  _  Entity=e12)
 
 ``# newdoc`` begins a document, named by its id, or by the file and a number. Words are the lines with numbers, those of
-empty nodes (`3.1`) too; a blank in a word becomes a no-break space. The text has a space between words and a line end
-between sentences. ``(e12-person-2`` begins a mention of entity `e12` of a type, whose head is its second word;
-``# global.Entity`` names the fields. ``e12)`` ends the mention of `e12` that began last; ``(e7--1)`` is of one word.
-From ``(e12[1/2]-person-1`` to ``e12[1/2])`` is the first of two pieces of a mention. The gold id is `name/eid`.
-Multiword tokens, other fields and columns, bridging and split antecedents are left out. Source:
+empty nodes (`3.1`) too; a blank in a word becomes a no-break space, and a blank again when it is written. The text has
+a space between words and a line end between sentences. ``(e12-person-2`` begins a mention of entity `e12` of a type,
+whose head is its second word; ``# global.Entity`` names the fields. ``e12)`` ends the mention of `e12` that began last;
+``(e7--1)`` is of one word. From ``(e12[1/2]-person-1`` to ``e12[1/2])`` is the first of two pieces of a mention. The
+gold id is `name/eid`. Multiword tokens, other fields and columns, bridging and split antecedents are left out. Source:
 https://ufal.mff.cuni.cz/corefud.
+
+The writer makes an entity of the mentions of a document with the same ids. Other texts have the words of
+`arbo.formats.conll`, and the head of a mention is its first word.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,15 +29,19 @@ from typing import Any, NamedTuple
 from arbo.data import Document, Marked, Records
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
-from arbo.formats.files import Block, Piece, blocks
+from arbo.files import PathLike, write_lines
+from arbo.formats.conll import place_brackets, word_spans
+from arbo.formats.files import Block, Piece, blocks, check_id
+from arbo.text.checks import Span
 from arbo.text.words import lay_out
 
 SUFFIXES = (".conllu",)
 
 _FIELDS, _OLD_FIELDS = "eid-etype-head-other", {"GRP": "eid", "entity": "etype"}
-_COMMENT = re.compile(r"#\s*(newdoc|global\.Entity)\b(?:\s+id)?(?:\s*=\s*(.*\S))?")
+_COMMENT = re.compile(r"#\s*(newdoc|global\.Entity|sent_id)\b(?:\s+id)?(?:\s*=\s*(.*\S))?")
 _BRACKET, _BRACKETS = re.compile(r"(\()?([^()]+)(\))?"), re.compile(r"(?:\([^()]++\)?|[^()]++\))+")
 _PIECE, _HEAD = re.compile(r"(.+?)(?:\[([0-9]{1,8})/([0-9]{1,8})\])?"), re.compile(r"[1-9][0-9]{0,7}")
+_EID, _TYPE, _DOCUMENT_ID = re.compile(r"[^-=|()\[\],<:\s]+"), re.compile(r"[^-=|()\s]+"), re.compile(r"[^\r\n]+")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
@@ -79,9 +88,12 @@ def _said(block: Block) -> dict[str, str]:
 
 
 def document(piece: Piece, records: Records[Document]) -> Document:
-    """Make a document of its sentences; `head` of the metadata of a mention is the number of its head in it, from 1."""
+    """Make a document of its sentences; `head` of the metadata of a mention is the number of its head in it, from 1.
+
+    The `sentences` of the document are their ids, and after tabs the numbers of their words.
+    """
     sentences = [*_sentences(piece, records)]
-    text, places = lay_out([[form.replace(" ", "\xa0") for _, form, _ in rows] for rows in sentences])
+    text, places = lay_out([[form.replace(" ", "\xa0") for _, _, form, _ in rows] for _, *rows in sentences])
     spans, marked = [*chain.from_iterable(places)], list[Marked]()
     for mention in _mentions(piece, sentences, records):
         words, head = mention.headed
@@ -89,7 +101,8 @@ def document(piece: Piece, records: Records[Document]) -> Document:
         gold = (f"{piece.name}/{mention.eid}",)
         marked.append(Marked(at, mention.type, gold, metadata={"head": words.index(head) + 1}))
     marked.sort(key=lambda one: (one.spans[0][0], -one.spans[-1][1]))
-    return marked_document(piece.name, text, marked)
+    numbers = ["\t".join([id_, *(number for _, number, _, _ in rows)]) for id_, *rows in sentences]
+    return marked_document(piece.name, text, marked, metadata={"sentences": numbers})
 
 
 def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Headed]]]:
@@ -100,10 +113,10 @@ def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Headed
     return piece.name, [*entities.values()]
 
 
-def _sentences(piece: Piece, records: Records[Any]) -> Iterator[list[tuple[int, str, str]]]:
-    """Yield the sentences with words: of each word the line, the form and the brackets."""
+def _sentences(piece: Piece, records: Records[Any]) -> Iterator[list[Any]]:
+    """Yield each sentence with words: its id, and of each word the line, the number, the form and the brackets."""
     for block in piece.content[1]:
-        rows = []
+        rows: list[Any] = [_said(block).get("sent_id", "")]
         for line, text in block:
             columns = text.split("\t")
             with records.record(piece.file, line, kind="lines"):
@@ -111,16 +124,16 @@ def _sentences(piece: Piece, records: Records[Any]) -> Iterator[list[tuple[int, 
                     raise DataError("expected the ten columns of CoNLL-U, separated by tabs", id=piece.name)
                 if _NUMBER.fullmatch(columns[0]):
                     brackets = dict(one.partition("=")[::2] for one in columns[9].split("|")).get("Entity", "")
-                    rows.append((line, columns[1].strip(), brackets))
-        if rows:
+                    rows.append((line, columns[0], columns[1].strip(), brackets))
+        if rows[1:]:
             yield rows
 
 
-def _mentions(piece: Piece, sentences: list[list[tuple[int, str, str]]], records: Records[Any]) -> list[_Mention]:
+def _mentions(piece: Piece, sentences: list[list[Any]], records: Records[Any]) -> list[_Mention]:
     """Return the mentions of a document in the order in which they begin."""
     fields = [_OLD_FIELDS.get(name, name) for name in piece.content[0].split("-")]
     mentions, waiting = list[_Mention](), defaultdict[tuple[str, int, int, bool], list[_Mention]](list)
-    for at, (line, _, column) in enumerate(chain.from_iterable(sentences)):
+    for at, (line, _, _, column) in enumerate(row for _, *rows in sentences for row in rows):
         with records.record(piece.file, line, kind="lines"):
             if column and not _BRACKETS.fullmatch(column):
                 raise DataError(f"expected brackets such as `(e1-person-1`, not {column!r:.60}", id=piece.name)
@@ -148,3 +161,78 @@ def _mentions(piece: Piece, sentences: list[list[tuple[int, str, str]]], records
         with records.record(piece.file, mention.line, kind="lines"):
             raise DataError(f"entity {mention.eid} begins a mention here that does not end", id=piece.name)
     return mentions
+
+
+def _runs(words: Iterable[int]) -> list[Span]:
+    """Return the first and the last of each run of consecutive numbers."""
+    runs: list[Span] = []
+    for word in words:
+        first = runs.pop()[0] if runs and runs[-1][1] == word - 1 else word
+        runs.append((first, word))
+    return runs
+
+
+def write_corefud(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write documents, of each the mentions with the same ids as an entity; count what the format cannot hold."""
+    notes, used = Counter[str](), set[str]()
+    write_lines((line for document in documents for line in _lines(document, used, notes)), path)
+    return notes
+
+
+def _lines(document: Document, used: set[str], notes: Counter[str]) -> Iterator[str]:
+    """Yield the lines of a document; ``used`` are the ids of entities so far, each of which is in one document."""
+    yield f"# newdoc id = {check_id(document.id, _DOCUMENT_ID, of=document.id)}"
+    yield f"# global.Entity = {_FIELDS}"
+    text, known = document.text, document.metadata.get("sentences")
+    words = word_spans(document, {edge for mention in document.mentions for edge in chain(*mention.spans)}, notes)
+    brackets, sentences = _brackets(document, words, used, notes), list[list[int]]()
+    for at, (start, _) in enumerate(words):
+        if not at or "\n" in text[words[at - 1][1] : start]:
+            sentences.append([])
+        sentences[-1].append(at)
+    for n, sentence in enumerate(sentences):
+        id_, *numbers = known[n].split("\t") if isinstance(known, list) and len(known) == len(sentences) else [""]
+        yield f"# sent_id = {id_ or f'{document.id}-{n + 1}'}"
+        numbers = numbers if len(numbers) == len(sentence) else [*map(str, range(1, len(sentence) + 1))]
+        for at, number in zip(sentence, numbers, strict=True):
+            form, head = text[slice(*words[at])].replace("\xa0", " "), "_" if "." in number else "0"
+            misc = f"Entity={''.join(brackets[at])}" if at in brackets else "_"
+            yield "\t".join((number, form, *"____", head, *"__", misc))
+        yield ""
+
+
+def _brackets(document: Document, words: list[Span], used: set[str], notes: Counter[str]) -> dict[int, list[str]]:
+    """Return the brackets of each word that has one."""
+    starts, ends = [start for start, _ in words], [end for _, end in words]
+    eids, places = dict[tuple[str, ...], str](), list[tuple[str, int, int, str]]()
+    for mention in document.mentions:
+        parts = ((bisect_left(starts, start), bisect_right(ends, end)) for start, end in mention.spans)
+        inside, labels = sorted({at for part in parts for at in range(*part)}), tuple(sorted({*(mention.labels or ())}))
+        notes["mentions without an id or a word left out"] += not (labels and inside)
+        if labels and inside:
+            eids[labels] = eids.get(labels) or _eid(labels, document.id, used)
+            kind = mention.type if mention.type and _TYPE.fullmatch(mention.type) else ""
+            notes["types that the format cannot hold left out"] += kind != (mention.type or "")
+            runs, head = _runs(inside), mention.metadata.get("head")
+            head = head if isinstance(head, int) and 0 < head <= len(inside) else 1
+            for nth, (first, last) in enumerate(runs, 1):
+                name = eids[labels] + f"[{nth}/{len(runs)}]" * (len(runs) > 1)
+                places.append((name, first, -last, f"({name}-{kind}-{head}"))
+    beginnings = defaultdict[str, dict[Span, str]](dict)
+    for name, first, last, beginning in sorted(places, reverse=True):
+        beginnings[name][first, -last] = beginning
+    notes["repeated mentions left out"] += len(places) - sum(map(len, beginnings.values()))
+    brackets = defaultdict[int, list[str]](list)
+    for name, spans in beginnings.items():
+        place_brackets(name, dict(sorted(spans.items(), key=lambda one: (one[0][0], -one[0][1]))), brackets, notes)
+    return brackets
+
+
+def _eid(labels: tuple[str, ...], document_id: str, used: set[str]) -> str:
+    """Return the id that an entity had in CorefUD, or else a new one."""
+    eid, n = labels[0].removeprefix(f"{document_id}/") if len(labels) == 1 else "", len(used)
+    while not _EID.fullmatch(eid) or eid in used:
+        n += 1
+        eid = f"e{n}"
+    used.add(eid)
+    return eid

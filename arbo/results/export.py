@@ -16,7 +16,7 @@ from arbo.data.arrow import numbers, starts, strings
 from arbo.data.tables import metadata_in, names_in
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.formats import GRAPHS, TABLES, ExportFormat, Ids, writer
+from arbo.formats import CLUSTERS, GRAPHS, TABLES, ExportFormat, Ids, writer
 from arbo.results.run import Ints, Run
 from arbo.results.views import ends_of, mention_view
 from arbo.settings import check_choice
@@ -37,8 +37,8 @@ def export(
         run: the result.
         path: the file to write or replace; for `brat` and graphs a folder that is missing or empty.
         to: `csv` (for spreadsheets) or `tsv` for the table of `to_pandas`; `jsonl`, `pubtator` or `brat` for the
-            documents; `conll` for the clusters of each document; `clusters` for clusters across documents; `graphrag`,
-            `lightrag` or `neo4j` for the graph of which the run was made, each cluster one node.
+            documents; `conll` or `corefud` for the clusters of each document, `clusters` for those across documents;
+            `graphrag`, `lightrag` or `neo4j` for the graph of which the run was made, each cluster one node.
         ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity), `entities` (for NIL
             none), `gold`, the annotated ids, or a prefix such as `MESH`: the links, where an entity of ``kb`` has the
             first of its id and its alternative ids that begins with `MESH:` in any case, or else its id.
@@ -68,7 +68,7 @@ def export(
         notes = write(table, path)
         notes["mentions without a sentence: the run has no texts"] = table["sentence"].null_count
         return dict(+notes)
-    documents = documents_of(run, "links" if renamed else ids, as_classes=to in ("clusters", "conll"), renamed=renamed)
+    documents = documents_of(run, "links" if renamed else ids, as_classes=to in CLUSTERS, renamed=renamed)
     names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
     notes = write(documents, path, {renamed.get(id_, id_): name for id_, name in names})
     if renamed:
