@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -25,66 +24,17 @@ WAIT = 30  # seconds
 
 def needs_browser() -> None:
     """Skip a test without Chromium, or fail in CI."""
-    needs("chromium", PROGRAM)
-
-
-def needs(package: str, program: str | None) -> None:
-    """Skip a test without a browser, or fail in CI."""
-    if program is None and os.environ.get("CI"):
-        pytest.fail(f"CI needs {package}; install the package of the distribution")
-    if program is None:
-        pytest.skip(f"needs {package}")
+    if PROGRAM is None and os.environ.get("CI"):
+        pytest.fail("CI needs chromium; install the package of the distribution")
+    if PROGRAM is None:
+        pytest.skip("needs chromium")
 
 
 class NavigatedError(AssertionError):
     """The page went elsewhere before it answered."""
 
 
-class Page:
-    """What pages do in any browser; `messages` are what they complain of."""
-
-    messages: Sequence[str] = ()
-
-    def run(self, script: str) -> Any:
-        """Return the value of an expression of JavaScript, awaited if it is a promise."""
-        raise NotImplementedError
-
-    def navigate(self, address: str) -> None:
-        """Go to an address."""
-        raise NotImplementedError
-
-    def until(self, condition: str, seconds: float = WAIT) -> Any:
-        """Return the value of an expression as soon as it is true."""
-        end = time.monotonic() + seconds
-        while True:
-            with suppress(NavigatedError):
-                if value := self.run(condition):
-                    return value
-            if time.monotonic() > end:
-                raise AssertionError(f"never true: {condition}; {self.messages}")
-            time.sleep(0.02)
-
-    def open(self, file: Path, address: str = "") -> None:
-        """Open a page of a file, and wait until it is drawn."""
-        self.navigate("about:blank")
-        self.navigate(file.resolve().as_uri() + address)
-        self.until("document.querySelector('#main[data-ready]') !== null")
-
-    def go(self, address: str) -> None:
-        """Go to an address of the page, and wait until its view is drawn."""
-        before = self.run("document.querySelector('#main').dataset.ready")
-        if self.run("location.hash") == address:
-            return
-        self.run(f"location.hash = {json.dumps(address)}")
-        self.until(f"document.querySelector('#main').dataset.ready !== {json.dumps(before)}")
-        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-    def text(self, selector: str = "main") -> str:
-        """Return the text of the first element that fits."""
-        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
-
-
-class Browser(Page):
+class Browser:
     """One tab of a browser; `requests` collects the addresses that it asks for, `messages` what pages complain of."""
 
     def __init__(self) -> None:
@@ -157,13 +107,45 @@ class Browser(Page):
         return answer
 
     def run(self, script: str) -> Any:
+        """Return the value of an expression of JavaScript, awaited if it is a promise."""
         answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise AssertionError(json.dumps(answer["exceptionDetails"])[:2000])
         return answer["result"].get("value")
 
     def navigate(self, address: str) -> None:
+        """Go to an address."""
         self.call("Page.navigate", url=address)
+
+    def until(self, condition: str, seconds: float = WAIT) -> Any:
+        """Return the value of an expression as soon as it is true."""
+        end = time.monotonic() + seconds
+        while True:
+            with suppress(NavigatedError):
+                if value := self.run(condition):
+                    return value
+            if time.monotonic() > end:
+                raise AssertionError(f"never true: {condition}; {self.messages}")
+            time.sleep(0.02)
+
+    def open(self, file: Path, address: str = "") -> None:
+        """Open a page of a file, and wait until it is drawn."""
+        self.navigate("about:blank")
+        self.navigate(file.resolve().as_uri() + address)
+        self.until("document.querySelector('#main[data-ready]') !== null")
+
+    def go(self, address: str) -> None:
+        """Go to an address of the page, and wait until its view is drawn."""
+        before = self.run("document.querySelector('#main').dataset.ready")
+        if self.run("location.hash") == address:
+            return
+        self.run(f"location.hash = {json.dumps(address)}")
+        self.until(f"document.querySelector('#main').dataset.ready !== {json.dumps(before)}")
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def text(self, selector: str = "main") -> str:
+        """Return the text of the first element that fits."""
+        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def press(self, key: str) -> None:
         """Press a key."""
