@@ -5,19 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from engine_builders import mention_graph
-from scipy.cluster import hierarchy
-from scipy.spatial.distance import pdist, squareform
 
 from clustering import METHODS, average_tree, partition
 from clustering.average import _before
-
-
-def test_a_complete_graph_gives_the_heights_of_scipy():
-    points = np.random.default_rng(1).random((60, 2)) / 2
-    distance = squareform(pdist(points))
-    source, target = np.nonzero(~np.eye(60, dtype=bool))
-    tree = average_tree(mention_graph(source, target, distance[source, target], 60))
-    np.testing.assert_allclose(tree.height, hierarchy.average(pdist(points))[:, 2], atol=2e-6)
 
 
 def test_quotients_that_floats_cannot_tell_apart_are_compared_exactly():

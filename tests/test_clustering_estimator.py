@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, Array, every_method, every_metric, gaussian
-from sklearn.cluster import AgglomerativeClustering
-from sklearn.metrics import pairwise_distances
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import clustering
@@ -83,18 +81,6 @@ def test_it_is_the_partition_of_the_inference_graph(
     np.testing.assert_array_equal(estimator.partition_.parent, expected.parent)
     assert estimator.labels_.tolist() == in_order(expected.labels[15:])
     assert estimator.partition_.n_entities == 15
-
-
-@every_method
-@pytest.mark.parametrize("threshold", [0.05, 0.15, 0.4, 1.0])
-def test_without_entities_it_is_single_linkage(method: Method, threshold: float) -> None:
-    X = gaussian(80, 4)  # noqa: N806
-    distance = pairwise_distances(X.astype(float), metric="cosine")
-    assert np.abs(distance - threshold).min() > 1e-6
-    oracle = AgglomerativeClustering(None, metric="precomputed", linkage="single", distance_threshold=threshold)
-    estimator = fitted(X, 79, threshold=threshold, method=method)
-    assert estimator.labels_.tolist() == in_order(oracle.fit_predict(distance))
-    assert (estimator.entity_ == -1).all()
 
 
 # --- at the edge

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,27 +98,6 @@ def test_malformed_brackets_are_named_or_ignored(tmp_path: Path, columns: list[s
     corpus = read_documents(path, "conll", **OPTIONS)
     assert corpus.notes == {"malformed lines skipped": 1}
     assert corpus.mentions[-1].text == "abc"[len(columns)]
-
-
-def test_the_golden_files_have_the_mentions_of_the_reference_scorer(shared: Callable[[str], Path]) -> None:
-    def tokens(mention: arbo.Mention, corpus: arbo.Corpus) -> tuple[object, ...]:
-        (text,) = (document.text for document in corpus if document.id == mention.document_id)
-        return mention.document_id, len(text[: mention.start].split()), len(text[: mention.end].split())
-
-    folder = shared("golden/conll")
-    cases = [json.loads(line) for line in (folder / "expected.jsonl").read_text().splitlines()]
-    assert len(cases) == 26
-    for case in cases:
-        key, response = (read_documents(folder / case[f"{side}_file"], "conll") for side in ("key", "response"))
-        known = {document.id for document in key}
-        in_key = {tokens(m, key) for m in key.mentions}
-        in_response = {tokens(m, response) for m in response.mentions if m.document_id in known}
-        right = len(in_key & in_response)
-        assert [right, len(in_key), right, len(in_response)] == case["mentions"]["counts"], case["name"]
-    corpus = read_documents(folder / "own/own-multidoc.key", "conll")
-    assert [document.id for document in corpus] == ["demo/doc1/000", "demo/doc1/001", "demo/doc2/000"]
-    assert (len(corpus.mentions), len({m.gold for m in corpus.mentions})) == (26, 8)
-    assert (corpus.mentions[0].gold, corpus.mentions[0].text) == (("demo/doc1/000/2",), "w8 w9 w10 w11")
 
 
 def ecbplus(folder: Path, words: str, mentions: str = "[]", name: str = "X", kind: str = "Entity") -> Path:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from builders import linker
 from conftest import Sample
-from oracles.trees import component_labels
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 import arbo
@@ -105,21 +104,6 @@ def test_discovered_clusters_hang_together(sample: Sample, truth: Truth, method:
         assert np.abs(within - cluster.weakest_join).min() < CLOSE  # the weight of one of its edges
         lightest = minimum_spanning_tree(1 + within)  # 1, as no weight may be 0
         assert lightest.data.max() <= 1 + cluster.weakest_join + CLOSE
-
-
-@pytest.mark.parametrize("k", [1, 4])
-def test_discovery_is_single_linkage(sample: Sample, k: int) -> None:
-    """Of discovery without a knowledge base: the connected components of the lists within the threshold."""
-    documents, _ = sample
-    result = arbo.Linker(config=arbo.LinkerConfig(k=k)).discover(documents)
-    retrieval = arbo.Linker().retrieve(documents, k=k)
-    row, place = np.nonzero(retrieval.mentions.dissimilarity <= result.manifest["threshold"]["mention"])
-    expected: dict[int, set[str]] = {}
-    labels = component_labels(row, retrieval.mentions.ids[row, place], len(documents.mentions))
-    for label, mention in zip(labels.tolist(), documents.mentions, strict=True):
-        expected.setdefault(label, set()).add(mention.id)
-    found = {frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters}
-    assert found == set(map(frozenset, expected.values()))
 
 
 def test_complete_lists_where_edges_beyond_the_threshold_count(sample: Sample) -> None:
