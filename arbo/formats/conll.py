@@ -27,7 +27,7 @@ words. Files with the same mentions have the same words.
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -208,17 +208,17 @@ def _brackets(document: Document, words: list[Span], notes: Counter[str]) -> dic
         chains.setdefault(ids, []).append((first, -last))
     brackets: defaultdict[int, list[str]] = defaultdict(list)
     for name, spans in zip(_names(document.id, list(chains)), chains.values(), strict=True):
-        place_brackets(name, dict.fromkeys(spans, f"({name}"), brackets, notes)
+        place_brackets(name, [(span, f"({name}") for span in spans], brackets, notes)
     return brackets
 
 
 def place_brackets(
-    name: str, beginnings: Mapping[Span, str], brackets: defaultdict[int, list[str]], notes: Counter[str]
+    name: str, beginnings: Sequence[tuple[Span, str]], brackets: defaultdict[int, list[str]], notes: Counter[str]
 ) -> None:
     """Add the brackets of a chain to those of words: the beginning of each of its sorted spans, and ``name)``."""
-    crossing = sum(begin < first <= end < last for (begin, end), (first, last) in combinations(beginnings, 2))
+    crossing = sum(begin < first <= end < last for (begin, end), (first, last) in combinations(dict(beginnings), 2))
     notes["mentions that cross another mention of their chain, which readers take as nested"] += crossing
-    for (first, last), beginning in beginnings.items():
+    for (first, last), beginning in beginnings:
         brackets[first].append(beginning + ")" * (first == last))
         if first < last:
             brackets[last].insert(0, f"{name})")

@@ -190,6 +190,7 @@ def _lines(document: Document, used: set[str], notes: Counter[str]) -> Iterator[
         if not at or "\n" in text[words[at - 1][1] : start]:
             sentences.append([])
         sentences[-1].append(at)
+    yield from [""] * (not words)
     for n, sentence in enumerate(sentences):
         id_, *numbers = known[n].split("\t") if isinstance(known, list) and len(known) == len(sentences) else [""]
         yield f"# sent_id = {id_ or f'{document.id}-{n + 1}'}"
@@ -204,7 +205,7 @@ def _lines(document: Document, used: set[str], notes: Counter[str]) -> Iterator[
 def _brackets(document: Document, words: list[Span], used: set[str], notes: Counter[str]) -> dict[int, list[str]]:
     """Return the brackets of each word that has one."""
     starts, ends = [start for start, _ in words], [end for _, end in words]
-    eids, places = dict[tuple[str, ...], str](), list[tuple[str, int, int, str]]()
+    eids, places = dict[tuple[str, ...], str](), dict[tuple[str, tuple[Span, ...]], str]()
     for mention in document.mentions:
         parts = ((bisect_left(starts, start), bisect_right(ends, end)) for start, end in mention.spans)
         inside, labels = sorted({at for part in parts for at in range(*part)}), tuple(sorted({*(mention.labels or ())}))
@@ -213,18 +214,18 @@ def _brackets(document: Document, words: list[Span], used: set[str], notes: Coun
             eids[labels] = eids.get(labels) or _eid(labels, document.id, used)
             kind = mention.type if mention.type and _TYPE.fullmatch(mention.type) else ""
             notes["types that the format cannot hold left out"] += kind != (mention.type or "")
-            runs, head = _runs(inside), mention.metadata.get("head")
+            place, head = (eids[labels], (*_runs(inside),)), mention.metadata.get("head")
+            notes["repeated mentions left out"] += place in places
             head = head if isinstance(head, int) and 0 < head <= len(inside) else 1
-            for nth, (first, last) in enumerate(runs, 1):
-                name = eids[labels] + f"[{nth}/{len(runs)}]" * (len(runs) > 1)
-                places.append((name, first, -last, f"({name}-{kind}-{head}"))
-    beginnings = defaultdict[str, dict[Span, str]](dict)
-    for name, first, last, beginning in sorted(places, reverse=True):
-        beginnings[name][first, -last] = beginning
-    notes["repeated mentions left out"] += len(places) - sum(map(len, beginnings.values()))
+            places.setdefault(place, f"-{kind}-{head}")
+    beginnings = defaultdict[str, list[tuple[Span, str]]](list)
+    for (eid, runs), about in sorted(places.items()):
+        for nth, run in enumerate(runs, 1):
+            name = eid + f"[{nth}/{len(runs)}]" * (len(runs) > 1)
+            beginnings[name].append((run, f"({name}{about}"))
     brackets = defaultdict[int, list[str]](list)
     for name, spans in beginnings.items():
-        place_brackets(name, dict(sorted(spans.items(), key=lambda one: (one[0][0], -one[0][1]))), brackets, notes)
+        place_brackets(name, sorted(spans, key=lambda one: (one[0][0], -one[0][1])), brackets, notes)
     return brackets
 
 
