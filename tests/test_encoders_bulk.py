@@ -17,7 +17,7 @@ import arbo
 from arbo.data import MentionInput
 from arbo.encoders import ngrams
 from arbo.encoders.ngrams import Frequencies
-from arbo.encoders.string_table import Spans, StringTable, words_of
+from arbo.encoders.string_table import Spans, words_of
 from arbo.errors import DataError
 from arbo.text.names import marked, normalize_name, signs_of
 
@@ -209,15 +209,3 @@ def test_damaged_frequencies_are_refused(name: str) -> None:
     arrays = fitted.frequencies.arrays()
     with pytest.raises(DataError, match="damaged"):
         Frequencies.from_arrays({**arrays, name: arrays[name][: len(arrays[name]) // 4]})
-
-
-@given(st.lists(st.text(max_size=3), max_size=300))
-@settings(max_examples=50, deadline=None)
-def test_a_table_numbers_strings_in_order(given_strings: list[str]) -> None:
-    distinct, numbers = Spans.of(given_strings).numbered()
-    table = StringTable.of(Spans.of(distinct))
-    place = {string: i for i, string in enumerate(dict.fromkeys(given_strings))}
-    assert numbers.tolist() == [place[string] for string in given_strings]
-    assert len(table) == len(place)
-    assert table.find(table.spans).tolist() == list(range(len(table)))
-    assert table.find(Spans.of(["unseen"])).tolist() == [-1 - zlib.crc32(b"unseen")]

@@ -11,7 +11,7 @@ from builders import document, dual_encoder, kb_of, projecting
 from scipy.sparse import issparse
 
 import arbo
-from arbo.data import MentionInput, mention_inputs
+from arbo.data import MentionInput
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import build_index
 from arbo.encoders.tower import Tower
@@ -147,13 +147,3 @@ def test_an_index_keeps_the_vectors_of_entities(encoder: Encoder, tmp_path: Path
     index = build_index(KB, tmp_path / "index", encoder=blank)
     one, other = (arbo.Linker(base, blank).link(documents) for base in (KB, index))
     assert one.link_table.equals(other.link_table)
-
-
-def test_every_mention_of_the_sample_is_linked_and_discovered(encoder: Encoder) -> None:
-    if isinstance(encoder, arbo.VectorEncoder):
-        pytest.skip("it knows no other mentions")
-    documents, kb = arbo.load_sample()
-    some = documents[:6]
-    linker = arbo.Linker(kb, encoder)
-    assert len(linker.link(some).links) == len(arbo.Linker(None, encoder).discover(some).links) == some.n_mentions
-    assert len(mention_inputs(some, expand_abbreviations=True)) == some.n_mentions

@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import document, linker, passage, save_data, save_lines
-from conftest import Run, Sample
+from builders import document, linker, passage, save_lines
+from conftest import Sample
 from histories import History, equal
 from rerankers import Oracle, knows_gold
 from test_corrections import states
 
 import arbo
-from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight"), arbo.Entity("E3", "zzz")])
@@ -168,26 +167,3 @@ def test_another_reranker_is_refused(sample: Sample) -> None:
     for made, given in ((own, plain), (plain, own), (own, other)):
         with pytest.raises(UsageError, match="another reranker; use the same, or link all documents again"):
             given.add(made.link(documents[:3]), [])
-
-
-def test_corrections_are_added_on_the_command_line(sample: Sample, run: Run, tmp_path: Path) -> None:
-    documents, kb = sample
-    data = save_data(tmp_path, documents[:60], kb)
-    Corpus.of(documents[60:]).to_jsonl(tmp_path / "more.jsonl")
-    late = documents[60].mentions[0].id
-    first = save_lines(tmp_path / "one.jsonl", {"mention": late, "new": "a new thing"})
-    second = save_lines(tmp_path / "two.jsonl", {"mention": "D05-4", "entity": "PE:0003"})
-    base = data[3:]
-    assert run("link", *data, "--corrections", first, "--out", tmp_path / "one").code == 0
-    told = run(
-        "add", tmp_path / "one", tmp_path / "more.jsonl", *base[:2], "--corrections", second, "--out", tmp_path / "b"
-    ).ok()
-    assert "2 corrections: 2 obeyed, 0 replaced, 0 waiting, 0 conflict" in " ".join(told.err.split())
-    assert arbo.Result.load(tmp_path / "b").link_of("D05-4").entity == "PE:0003"
-    alone = run("add", tmp_path / "one", *base[:2], "--corrections", second, "--out", tmp_path / "c", "--json").json
-    assert (alone["corrections"]["obeyed"], alone["corrections"]["waiting"]) == (1, 1)
-    assert "D05-4" in {row["mention"] for row in alone["mentions"]}
-    again = run("add", "--anew", tmp_path / "b", *base[:2], "--out", tmp_path / "d", "--json").json
-    assert (again["clusters"], again["mentions"]) == ([], [])
-    gone = run("add", tmp_path / "b", "--remove", late, *base[:2], "--out", tmp_path / "e", "--json").json
-    assert gone["corrections"]["waiting"] == 1

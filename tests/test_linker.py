@@ -1,7 +1,6 @@
 """The linker: what it must survive, and what must not change its decisions."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -192,19 +191,6 @@ def test_without_a_threshold_all_are_linked_and_below_every_edge_none(method: Me
     assert None not in entities(every)
     assert len(every.discovered) == 0
     assert len(none.discovered) == len(none.links) == len(documents.mentions)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("entity_threshold", value) for value in (float("nan"), float("-inf"), "0.3", True)),
-        *(("k", value) for value in (-1, 1.5, True)),
-        *(("candidates", 0), ("method", "kmeans"), ("expand_abbreviations", "no")),
-    ],
-)
-def test_a_setting_that_cannot_be_meant(name: str, value: object) -> None:
-    with pytest.raises(arbo.UsageError, match=name):
-        replace(arbo.LinkerConfig(), **{name: value})
 
 
 def test_wrong_arguments_are_told_the_mend() -> None:

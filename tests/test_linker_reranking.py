@@ -15,16 +15,7 @@ import arbo
 from arbo.data.gold import Gold
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
-from arbo.errors import UsageError
 from arbo.retrieval.reranking import ScoreMemory, rerank, reranked
-
-
-def test_settings_for_a_reranker_need_one() -> None:
-    kb, config = arbo.load_sample()[1], arbo.LinkerConfig(skip_margin=0.1)
-    for own in (None, kb):
-        with pytest.raises(UsageError, match="skip_margin needs a reranker"):
-            arbo.Linker(own, config=config)
-    arbo.Linker(kb, config=config, reranker=indifferent())
 
 
 def test_discovery_asks_no_reranker() -> None:

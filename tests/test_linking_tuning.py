@@ -281,9 +281,13 @@ def test_a_tuned_configuration_comes_back_from_its_file(tuned: arbo.Linker, tmp_
     ("content", "message"),
     [
         ('{"config": {"k": 3, "treshold": 1}}', "treshold"),
-        *((f'{{"config": {{"k": {k}}}}}', "k must be") for k in ('"3"', "3.0")),
+        *((f'{{"config": {{"k": {k}}}}}', "k must be") for k in ('"3"', "3.0", "-1", "true")),
+        ('{"config": {"candidates": 0}}', "candidates"),
         ('{"config": {"method": ["minimax"]}}', "method"),
-        *((f'{{"config": {{"entity_threshold": {value}}}}}', "entity_threshold") for value in ("NaN", "-Infinity")),
+        *(
+            (f'{{"config": {{"entity_threshold": {value}}}}}', "entity_threshold")
+            for value in ("NaN", "-Infinity", '"0.3"', "true")
+        ),
         ('{"config": {"expand_abbreviations": "no"}}', "expand_abbreviations"),
         *((content, "the file has no") for content in ('{"config": [1]}', '{"k": 3}', "[]")),
         *((content, "cannot read") for content in ("", "{", "[" * 100_000, "\udcff", None)),

@@ -145,16 +145,6 @@ def test_the_runner_up_is_the_best_candidate_but_the_link(result: arbo.Result) -
     assert "runner_up_id" not in arbo.Linker().discover([document("d", "flu")]).to_pandas()
 
 
-def test_pandas_reads_the_tables(result: arbo.Result, tmp_path: Path) -> None:
-    frame = result.to_pandas()
-    for to, separator in (("csv", ","), ("tsv", "\t")):
-        assert result.export(tmp_path / f"links.{to}.gz", to) == {}
-        read = pd.read_csv(tmp_path / f"links.{to}.gz", sep=separator)
-        assert list(read.columns) == [*frame.columns, "reviewed"]
-        assert read["sentence"].tolist() == frame["sentence"].tolist()
-        assert read["nil"].tolist() == frame["nil"].tolist()
-
-
 def test_the_documents_of_a_run_are_those_that_were_linked(result: arbo.Result, sample: Sample) -> None:
     assert documents_of(result, "gold") == sample[0]
     linked = documents_of(result, "links")
@@ -176,35 +166,6 @@ def test_exported_links_are_scored_as_the_run_is(result: arbo.Result, tmp_path: 
     assert scores_from_counts(together)["conll"] == pytest.approx(gold.evaluate().coreference["conll"])
     right, in_key, _, in_response = by_document["mentions"]
     assert right == in_key == in_response == gold.link_table.num_rows
-
-
-SOURCES = {
-    "pubtator": "1|t|Flu.\n1|a|A cold and flu\n"
-    "1\t0\t3\tFlu\tDisease\tD1|D2\n1\t7\t11\tcold\tDisease\t-1\n1\t16\t19\tflu\tX\n\n",
-    "conll": "#begin document (b/x); part 002\n"
-    "b/x\t2\t0\tFlu\t(4)\nb/x\t2\t1\tis\t-\n\nb/x\t2\t0\tflu\t(4)\n\n#end document\n"
-    "#begin document (b/x); part 003\nb/x\t3\t0\tCold\t(4)\n\n#end document\n"
-    "#begin document (b/x); part 3\nb/x\t3\t0\tCold\t(4)\n\n#end document\n",
-    "jsonl": '{"id": "d", "text": "flu", "mentions": [{"id": "m", "spans": [[0, 3]], "type": null, "entities": []}]}\n',
-}
-
-
-SOURCES["brat"] = "T2\tOrgan 0 4;15 21\tLeft kidney\nN1\tReference T2 U:1\t\n"
-SOURCES["brat"] += "T1\tDisease 24 27\tFlu\n#2\tAnnotatorNotes T1\tC0000001\n"
-
-
-@pytest.mark.parametrize("format_", sorted(SOURCES))
-def test_a_corpus_that_was_read_and_linked_is_exported_as_it_was(run: Run, tmp_path: Path, format_: str) -> None:
-    source, again = tmp_path / "source", tmp_path / "again"
-    files = {"a.ann": SOURCES["brat"], "a.txt": "Left and right kidney.\r\nFlu é"} if format_ == "brat" else {}
-    for name, text in (files or {"": SOURCES[format_]}).items():
-        (source / name).parent.mkdir(exist_ok=True)
-        (source / name).write_bytes(text.encode())
-    assert run("discover", source, "--format", format_, "--out", tmp_path / "run").code == 0
-    done = run("export", tmp_path / "run", "--to", format_, "--ids", "gold", "--out", again)
-    assert (done.code, done.err) == (0, "")
-    for name in files or [""]:
-        assert (again / name).read_bytes() == (source / name).read_bytes()
 
 
 def test_discovered_entities_are_left_out_on_request(result: arbo.Result, tmp_path: Path) -> None:
