@@ -157,31 +157,6 @@ def typed(step: str) -> str:
     return f"{key}{words}\n" if words else key
 
 
-def test_a_stranger_cannot_use_the_page(browser: Browser, files: Path, address: str) -> None:
-    own, _, token = address.partition("#token=")
-    body = json.dumps({"mention_id": "D06-3", "answer": "accept"})
-    browser.navigate("data:text/html,<title>stranger</title><body></body>")
-    browser.until("document.title === 'stranger'")
-    for path, how in [
-        ("api/overview", {}),
-        ("", {}),
-        ("api/review/answer", {"method": "POST", "body": body}),
-        ("api/review/answer", {"method": "POST", "body": body, "headers": {"X-Arbo-Token": token}}),
-        ("api/apply", {"method": "POST", "mode": "no-cors", "headers": {"Content-Type": "text/plain"}}),
-    ]:
-        asked = f"fetch({json.dumps(own + path)}, {json.dumps(how)})"
-        answer = browser.run(f"{asked}.then(answer => answer.text()).catch(() => 'blocked')")
-        assert answer in ("blocked", "" if "mode" in how else "blocked")
-    browser.run(f"""(() => {{
-        const form = document.createElement('form'); form.method = 'post'; form.enctype = 'text/plain';
-        form.action = '{own}api/review/answer';
-        const field = document.createElement('input'); field.name = '{body[:-1]},"value":"'; field.value = '"}}';
-        form.append(field); document.body.append(form); form.submit();
-    }})()""")
-    browser.until("document.body.innerText.includes('only the page itself may')")
-    assert not (files / "run.corrections.jsonl").exists()
-
-
 def test_names_of_changes_reasons_and_errors_are_text(browser: Browser, tmp_path: Path) -> None:
     """Also the names of runs and files, the authors and reasons of corrections, types, and words of the user."""
     kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", name, (name,), name, (name,)) for i, name in enumerate(MARKS)])

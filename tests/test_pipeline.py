@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 from builders import files_in
-from typer.testing import CliRunner
 
 import arbo
-from arbo.cli import app
 from arbo.data.corpus import Corpus
 
 spacy = pytest.importorskip("spacy")
@@ -211,20 +209,9 @@ def test_documents_of_spacy_are_documents(docs: list[Any], tmp_path: Path) -> No
         assert [document.text for document in corpus] == [doc.text, docs[1].text]
         assert [(mention.type, mention.gold) for mention in corpus[0].mentions] == expected
         assert [mention.text for mention in corpus[1].mentions] == [span.text for span in docs[1].ents]
-
-
-def test_the_command_reads_files_of_spacy(
-    sample: tuple[Corpus, arbo.KnowledgeBase], kb_file: Path, docs: list[Any], tmp_path: Path
-) -> None:
-    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
-    command = ["link", str(tmp_path / "docs.spacy"), "--kb", str(kb_file), "--out", str(tmp_path / "run")]
-    done = CliRunner().invoke(app, [*command, "--set", "per_document=true"])
-    assert done.exit_code == 0, done.output
-    linked = [span.kb_id_ for doc in pipeline(kb_file).pipe(copies(docs)) for span in doc.ents]
-    assert [link.entity or "NIL" for link in arbo.Result.load(tmp_path / "run").links] == linked
-    (tmp_path / "docs.spacy").write_bytes(b"\x80\x04nonsense")
-    with pytest.raises(arbo.DataError, match=r"docs.spacy: not a file of spaCy .*; write one with DocBin.to_disk"):
-        arbo.read_documents(tmp_path / "docs.spacy")
+    (tmp_path / "some.spacy").write_bytes(b"\x80\x04nonsense")
+    with pytest.raises(arbo.DataError, match=r"some.spacy: not a file of spaCy .*; write one with DocBin.to_disk"):
+        arbo.read_documents(tmp_path / "some.spacy")
 
 
 def test_a_small_file_that_unpacks_to_much_is_refused(
