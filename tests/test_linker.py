@@ -199,6 +199,3 @@ def test_wrong_arguments_are_told_the_mend() -> None:
     with pytest.raises(arbo.UsageError, match="must be a KnowledgeBase, entities or rows, not int"):
         arbo.Linker(7)
     assert arbo.Linker([arbo.Entity("E1", "fever")]).kb == arbo.KnowledgeBase([arbo.Entity("E1", "fever")])
-    for wrong in (document("d", "fever"), "docs.txt", 7):
-        with pytest.raises(arbo.UsageError, match=r"expected documents, not .*put a single \w+ into a list"):
-            linker(KB).link(wrong)

@@ -201,14 +201,6 @@ def test_wrong_settings_are_refused_by_the_linker(config: Any, problem: str) -> 
     )
 
 
-def test_a_giant_is_a_warning_of_the_result() -> None:
-    names = [f"{a}{b} mere" for a in "abcdefg" for b in "hijklmn"]
-    found = arbo.Linker(config={"mention_threshold": None, "treat_as": "text"}).discover(names)
-    (warning,) = found.warnings
-    assert "set the mention threshold below" in warning
-    assert repr(found).endswith("; 1 warnings)")
-
-
 def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> None:
     names, out = ["Marsh fever", "", "kelp blight ", "marsh fevers"], tmp_path / "run"
     expected = arbo.Linker().discover(names).link_table["cluster_id"].to_pylist()
