@@ -183,15 +183,15 @@ def weights_of(log_odds: LogOdds, features: Floats, names: tuple[str, ...]) -> F
     return np.asarray(1 - 1 / (1 + np.exp(-log_odds)) + _TRACE * (1 - letters), np.float32)
 
 
-def blocks(n: int) -> Iterator[slice]:
+def blocks(n: int, size: int = _BLOCK) -> Iterator[slice]:
     """Yield slices that divide ``n`` pairs into blocks; only the features of one block are in memory at a time."""
-    return (slice(begin, begin + _BLOCK) for begin in range(0, n, _BLOCK))
+    return (slice(begin, begin + size) for begin in range(0, n, size))
 
 
 def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], LogOdds]) -> Reasons:
     """Return the features that counted most for ``n`` pairs; ``shares_of`` returns all shares of a block of pairs."""
     reasons = Reasons(np.empty((n, _N_REASONS), object), np.empty((n, _N_REASONS), np.float32))
-    for some in blocks(n):
+    for some in blocks(n, _BLOCK // 5):  # shares take more memory than features
         shares = shares_of(some)
         features = np.broadcast_to(np.array(names, object), shares.shape)
         reasons.features[some], reasons.log_odds[some] = Reasons.of(features, shares, _N_REASONS)
