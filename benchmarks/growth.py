@@ -69,7 +69,7 @@ from clustering.knn import Neighbors, nearest
 from clustering.vectors import Vectors
 from eval import coreference_scores_from_labels
 
-K, ADDED, STEPS, N, SAMPLE, RUNS = 8, 1000, 20, 10**6, 500, (10**5, 10**6)
+K, ADDED, STEPS, N, SAMPLE, RUNS = 8, 1000, 20, 10**6, 500, (10**4, 10**5, 10**6)
 ORDERS = 3
 LIMIT = arbo.NgramEncoder().threshold[1]
 Made = TypeVar("Made")
