@@ -88,9 +88,7 @@ def evaluate(
     differ significantly from those of the first run.
     """
     from arbo.engine import Report, Resampling, report
-    from arbo.pipeline.saved_run import SavedRun
     from arbo.results.evaluation import evaluate_together
-    from arbo.spans.evaluation import run_scores
 
     if gold and train:
         raise UsageError("--train and --gold exclude each other; leave one out")
@@ -107,6 +105,9 @@ def evaluate(
     documents = next((reading.documents([path]) for path in (train, gold) if path), None)
     evaluations: Mapping[str, Evaluation | FoundScores]
     if gold and documents:
+        from arbo.pipeline.saved_run import SavedRun
+        from arbo.spans.evaluation import run_scores
+
         name, first = next(iter(results.items()))
         if (base := SavedRun(names[name], first).knowledge_base(kb, tell=console.say)) is None:
             raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
