@@ -49,8 +49,8 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
     >>> learnt = arbo.learn(arbo.Linker(kb), documents[:60])
-    >>> learnt.lines[0][:27]
-    'names: right decisions 0.82'
+    >>> learnt.lines[0]
+    'names: right decisions 0.821 -> 0.836 on 11 documents kept apart'
     """
     corpus, expand, base = Corpus.of(documents), linker.config.expand_abbreviations, linker.kb
     if base is None:
