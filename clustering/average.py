@@ -28,8 +28,6 @@ from .union_find import find, join, label_components
 SAME = np.float32(-(2.0**-20))
 """The weight of an edge whose mentions are one."""
 _UNIT = 1 << 20
-_MOST_MENTIONS = 1 << 27
-_MOST_EDGES = 1 << 31
 
 Integers = npt.NDArray[np.int64]
 
@@ -41,8 +39,7 @@ def average_tree(graph: Graph) -> MergeTree:
     rounded up to a multiple of 2^-20, so that a pair at the threshold is merged; 0 without an edge. Mentions with an
     edge of the weight `SAME` are one, and merged first, at the height 0, or -inf if people decided so. The height of
     another merge is 1 minus the average similarity; clusters without any similarity are never merged. ``source`` and
-    ``target`` of the tree are the smallest mentions of the merged clusters. Raise ValueError for more than 2^27
-    mentions or 2^31 edges between mentions.
+    ``target`` of the tree are the smallest mentions of the merged clusters.
 
     >>> graph = Graph.from_edges([0, 1, 0, 2], [1, 2, 2, 3], [0.25, 0.25, 0.75, 0.375], n_entities=0, n_nodes=4)
     >>> average_tree(graph).height.tolist()  # {0, 1}, {2, 3}, and 1 - (0.75 + 0.25) / 4
@@ -50,11 +47,6 @@ def average_tree(graph: Graph) -> MergeTree:
     """
     edges = graph.edges_by_mention
     edges = edges.take((edges.source >= 0) & (edges.target >= 0))
-    if graph.n_mentions > _MOST_MENTIONS or len(edges.source) > _MOST_EDGES:
-        raise ValueError(
-            f"average linkage takes at most {_MOST_MENTIONS:,} mentions and {_MOST_EDGES:,} edges between them, not "
-            f"{graph.n_mentions:,} and {len(edges.source):,}; use single linkage"
-        )
     source, target, height = _merged(graph.n_mentions, edges)
     order = np.argsort(height, kind="stable")  # parts are merged before the whole
     source, target = source[order].astype(graph.source.dtype), target[order].astype(graph.source.dtype)

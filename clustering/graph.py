@@ -67,10 +67,7 @@ class Graph:
         zero has no special meaning. Raise ValueError if the arrays differ in length, an id is not in
         ``0 .. n_nodes-1``, or a weight is not finite.
         """
-        try:
-            n_entities, n_nodes = index(n_entities), index(n_nodes)
-        except TypeError:
-            raise ValueError(f"n_entities={n_entities} and n_nodes={n_nodes} must be integers") from None
+        n_entities, n_nodes = index(n_entities), index(n_nodes)
         if not 0 <= n_entities <= n_nodes:
             raise ValueError(f"n_entities={n_entities} must lie between 0 and n_nodes={n_nodes}")
         sources, targets = _node_ids("source", source, n_nodes), _node_ids("target", target, n_nodes)
@@ -136,12 +133,9 @@ def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
 
 def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
     array = np.asarray(values)
-    if array.size == 0:
-        return np.empty(0, id_dtype(2 * n_nodes))
-    if array.ndim != 1 or array.dtype.kind not in "iu":
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(f"{name} must be a flat array of integers, not {array.dtype} of shape {array.shape}")
-    smallest, largest = array.min(), array.max()
-    if smallest < 0 or largest >= n_nodes:
+    if array.size and not 0 <= array.min() <= array.max() < n_nodes:
         row = int(np.argmax((array < 0) | (array >= n_nodes)))
         raise ValueError(f"{name}[{row}]={array[row]} is outside the nodes 0 .. {n_nodes - 1}")
     # Twice as many, because the contraction tree has up to two nodes for each mention.
@@ -150,14 +144,10 @@ def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
 
 def _finite_weights(values: npt.ArrayLike) -> Weights:
     array = np.asarray(values)
-    if array.size == 0:
-        return np.empty(0, np.float32 if array.dtype in (np.float16, np.float32) else np.float64)
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iuf"):
         raise ValueError(f"weight must be a flat array of numbers, not {array.dtype} of shape {array.shape}")
-    if array.dtype == np.float16:
-        array = array.astype(np.float32)
-    weights = array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
-    extremes = np.array([weights.min(), weights.max()])  # NaN propagates through both
+    weights: Weights = array.astype(np.float32 if array.dtype in (np.float16, np.float32) else np.float64, copy=False)
+    extremes = np.array([weights.min(initial=0), weights.max(initial=0)])  # NaN propagates through both
     if not np.isfinite(extremes).all():
         row = int(np.argmin(np.isfinite(weights)))
         raise ValueError(f"weight[{row}]={weights[row]} is not finite; leave out edges that do not exist")

@@ -21,7 +21,7 @@ from .arrays import Bools, Floats, Ids, Weights
 from .dense_search import product_rounding
 from .index import Index
 from .kernels import kernel
-from .knn import Neighbors, check_products, merged, nearest
+from .knn import Neighbors, merged, nearest
 from .progress import Progress, in_parallel, silent
 from .search import offer
 from .vectors import Csr, Metric, Owners, Vectors, csr, dissimilarity, dot, lengths, offset_of, unit
@@ -107,7 +107,6 @@ def _join(
     used, row = np.unique(things.row, return_inverse=True)
     owners = Owners.of(row, things.owner, len(used))
     index = Index.of(things.taken(new), metric)
-    check_products(things.matrix, index.longest, metric)
     none = np.empty((0, 0), np.float32)
     new_rows = none if isinstance(index.matrix, Csr) else index.matrix
     is_new = np.zeros(things.n, np.bool_)

@@ -11,14 +11,13 @@ import scipy.sparse as sp
 
 from .arrays import Floats, Ids
 from .dense_search import Scan, Scanner, dense_search
-from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
+from .prefix_search import FEW_ROWS, MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Search
 from .sparse_search import (
     GROUPS,
     ROWS_PER_PLACE,
     Bounds,
     Corpus,
-    Scratch,
     alike_together,
     search_bounded,
     sparse_search,
@@ -48,7 +47,6 @@ class Index:
     """(rows, dim) the vectors; for cosine of length 1, but zero vectors are kept."""
     owners: Owners
     _scans: dict[Scanner, Scan] = field(default_factory=dict, repr=False)
-    _scratch: list[Scratch] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
         return self.n
@@ -120,10 +118,10 @@ class Index:
             bounds = self.bounds if is_bounded else _fixed(Bounds.none())
             corpus = Corpus(self.matrix, self.owners, postings, bounds, longest, offset)
             is_small = self.metric == "cosine" and within <= MOST_WITHIN and len(bounds.tail) > 0
-            if is_small and QUERIES_SHARE * n_queries >= len(self.owners.start):
+            if is_small and QUERIES_SHARE * n_queries >= len(self.owners.start) > FEW_ROWS:
                 prefixes = _fixed(Prefixes.of(self.matrix, postings, offset - within))
-                return sparse_search(corpus, self._scratch, partial(search_prefixes, prefixes))
-            return sparse_search(corpus, self._scratch, search_bounded)
+                return sparse_search(corpus, partial(search_prefixes, prefixes))
+            return sparse_search(corpus, search_bounded)
         if scanner not in self._scans:
             self._scans[scanner] = scanner(self.matrix)
         return dense_search(self.matrix, self.owners, self.longest, self._scans[scanner], offset, k)

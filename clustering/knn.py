@@ -24,7 +24,6 @@ from .vectors import (
     csr,
     dense_products,
     dissimilarities,
-    lengths,
     offset_of,
     sparse_products,
     unit,
@@ -87,7 +86,7 @@ def nearest(
     memory.
 
     Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, the metric is
-    unknown, an index has another metric, or inner products may exceed float32.
+    unknown, or an index has another metric.
 
     Args:
         queries: things with one vector each.
@@ -203,12 +202,6 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
     return ids[~is_self].reshape(shape), dissimilarity[~is_self].reshape(shape)
 
 
-def check_products(matrix: Any, longest: float, metric: Metric) -> None:
-    """Raise ValueError if an inner product with vectors of length ``longest`` may exceed float32."""
-    if metric == "dot" and (largest := lengths(matrix).max(initial=0) * longest) > np.finfo(np.float32).max / 2:
-        raise ValueError(f"scores may reach {largest:.2g}, too large for float32; scale the vectors down")
-
-
 def _check(queries: Vectors, corpus: Index, metric: Metric) -> None:
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
@@ -221,4 +214,3 @@ def _check(queries: Vectors, corpus: Index, metric: Metric) -> None:
         raise ValueError(f"{dims}; use the same encoder for both")
     if not np.array_equal(queries.owner, np.arange(queries.n)):
         raise ValueError(f"each of the {queries.n} queries must have exactly one vector")
-    check_products(queries.matrix, corpus.longest, metric)

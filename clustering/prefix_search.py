@@ -20,8 +20,9 @@ from .vectors import Csr
 MOST_WITHIN = 0.375
 """Above this dissimilarity, lists are rarely shorter than without a limit, and their own bounds are better."""
 
-QUERIES_SHARE = 2
-"""Prefixes are made if there is at least one query for this number of rows, as they take the time of some queries."""
+QUERIES_SHARE, FEW_ROWS = 2, 1 << 12
+"""Prefixes are made if there is at least one query for two rows, as they take the time of some queries, and more than
+4,096 rows: for fewer, loading the kernels takes longer."""
 
 _ROUNDING = 1e-5
 """More than rounding changes in a score and its bounds, and what counts as 1 in `clustering.vectors.dissimilarity`."""

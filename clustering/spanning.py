@@ -6,7 +6,6 @@ edges are dropped before they are sorted (Osipov, Sanders and Singler 2009). O(e
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,24 +21,18 @@ _LIGHT = 2
 _LEAST, _CHUNK = 1 << 17, 1 << 20
 
 
-class Spanning(NamedTuple):
-    """The spanning forest."""
-
-    joining: Edges  # the edges between mentions, in order
-    is_linked: Bools  # (mentions,) whether the forest connects the mention to an entity
-    hangs: Bools  # (mentions,) whether the mention's lightest entity edge is in the forest
-
-
 def joining_edges(graph: Graph) -> Edges:
     """Return the minimum spanning forest of the mentions of a graph, from 0; directions and entities are ignored."""
     none = no_entity_edges(graph)
-    return spanning_forest(none, surviving_edges(graph, none.weight, np.inf, directed=False)).joining
+    return spanning_forest(none, surviving_edges(graph, none.weight, np.inf, directed=False))[0]
 
 
-def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Spanning:
+def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Bools, Bools]:
     """Return the spanning forest of the edges between mentions and the lightest entity edges of the mentions.
 
-    An edge between two mentions counts in both directions; its source is the smaller mention.
+    It has the joining edges between mentions, in order; whether it connects each mention to an entity; and whether it
+    has the lightest entity edge of each mention. An edge between two mentions counts in both directions; its source is
+    the smaller mention.
     """
     n = len(entity_edges.entity)
     edges = entity_edges.beside(edges)
@@ -53,7 +46,7 @@ def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Spanning:
         joining = concatenated([joining, _joining(edges.take(np.flatnonzero(joins)), sets)])
     component, hangs = roots(sets), np.zeros(n, np.bool_)
     hangs[joining.target[joining.source < 0]] = True
-    return Spanning(joining.take(joining.source >= 0), component[:n] == component[n], hangs)
+    return joining.take(joining.source >= 0), component[:n] == component[n], hangs
 
 
 def pivot(weight: Weights, n_light: int) -> float:

@@ -124,16 +124,12 @@ class Scratch(NamedTuple):
         )
 
 
-def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill) -> Search:
-    """Prepare a search of chunks of queries. A worker takes its memory from ``free`` while it works, or makes it."""
+def sparse_search(corpus: Corpus, search: Fill) -> Search:
+    """Prepare a search of chunks of queries."""
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:
-        try:
-            scratch = free.pop()
-        except IndexError:
-            scratch = Scratch.of(len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1)
+        scratch = Scratch.of(len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1)
         search(csr(vectors), corpus, scratch, lists)
-        free.append(scratch)
 
     return Search(fill, chunk=128, workers=os.cpu_count() or 1)
 

@@ -9,13 +9,14 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from clustering import METHODS, Graph, Partition
+from clustering import METHODS, Graph, Partition, index
 from clustering.knn import Neighbors
 from clustering.vectors import Metric, Vectors
 
 Array = npt.NDArray[Any]
 METRICS: tuple[Metric, ...] = ("cosine", "dot")
 FORMS = ("dense", "sparse")
+index.FEW_ROWS = 0  # so that a few vectors are searched as many are
 
 every_method = pytest.mark.parametrize("method", METHODS)
 every_metric = pytest.mark.parametrize("metric", METRICS)

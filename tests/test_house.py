@@ -40,11 +40,11 @@ BUDGETS = {
     "arbo/spans": 1165,  # 1,100 before a tagger (270)
     "arbo/text": 725,  # normalises many names in one pass; signs
     "arbo/training": 2445,  # 3,200
-    "clustering": 3725,  # 4,500
+    "clustering": 3662,  # 4,500
     "eval": 3225,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_620, 29_110, 26_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_557, 29_110, 26_000
 """Of the whole; they shall become 34,300, 26,000 and 25,000. A tagger and `--learn-from` take 400 of the first, columns
 as evidence 560, reviews of tables 120, confidence and gaps by type 120. The page of tables, missed targets, the room of
 corrections, and the tables and recipes that a reader missed take 400 of the last."""

@@ -309,7 +309,7 @@ def _growth(seed: int, folder: Path) -> None:
 
 
 def _threads(seed: int, folder: Path) -> None:
-    """A search in 1 to 8 threads, in chunks and blocks of any size, and a partition beside others."""
+    """A search in 1 to 8 threads, in chunks of any size, and a partition beside others."""
     rng = np.random.default_rng(seed)
     n, dim = int(rng.integers(40, 160)), int(rng.integers(2, 9))
     matrix = np.concatenate([rng.normal(size=(n, dim)).astype(np.float32), nearly_equal(n // 2, dim, seed % 99)])
@@ -322,7 +322,6 @@ def _threads(seed: int, folder: Path) -> None:
             with pytest.MonkeyPatch.context() as patch, faiss_threads(int(threads)):
                 patch.setattr(os, "cpu_count", lambda threads=int(threads): threads)
                 patch.setattr(dense_search, "_CHUNK", int(rng.integers(1, 200)))
-                patch.setattr(dense_search, "_BLOCK", int(rng.integers(1, 200)))
                 same(nearest(points, points, k, metric=metric, self_ids=own), expected)
 
 
