@@ -1,16 +1,16 @@
 """Arrow arrays from numbers and strings, and sequences whose items are made from such arrays.
 
-`pyarrow.array` imports pandas, if it is installed, which takes longer than to link a document. In the command line,
-which has no frames, pyarrow finds no pandas.
+pyarrow imports pandas, if it is installed, which takes longer than to link a document. In the command line, which has
+no frames, it finds no pandas.
 """
 
 import json
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter
-from itertools import accumulate, chain
+from itertools import chain
 from operator import eq
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from arbo.files import json_text
 Arrays = Mapping[str, npt.NDArray[Any]]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
-_STRING = pa.string()
 _AT_ONCE = 1 << 12
 Item = TypeVar("Item")
 
@@ -34,7 +33,7 @@ if errors.shown and "pandas" not in sys.modules:
     sys.meta_path = finders
 
 
-class OnDemand(Sequence[Item], Generic[Item]):
+class OnDemand(Sequence[Item]):
     """A sequence whose items are made when somebody looks at them, some at a time; the last ones are kept."""
 
     together = 1
@@ -54,17 +53,13 @@ class OnDemand(Sequence[Item], Generic[Item]):
     def __len__(self) -> int:
         return len(self._places)
 
-    @overload
-    def __getitem__(self, index: int) -> Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Item]: ...
-    def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
+    def __getitem__(self, index: Any) -> Any:
         places = self._places[index]
         if not isinstance(places, range):
             return self._item(places)
-        if self.keeps_all or places.step != 1:
-            return [self._item(place) for place in places]
-        return self._make(places.start, len(places)) if places else []
+        if self.keeps_all or places.step != 1 or not places:
+            return [*map(self._item, places)]
+        return self._make(places.start, len(places))
 
     def _item(self, place: int) -> Item:
         block, row = divmod(place, self.together)
@@ -123,14 +118,8 @@ def text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
 
 
 def numbers(values: npt.NDArray[Any], *, missing: Bools | None = None) -> pa.Array:
-    """Return numbers or truth values as an Arrow array of the same type; null where ``missing`` is true.
-
-    >>> numbers(np.array([0.5, 2.0]), missing=np.array([False, True])).to_pylist()
-    [0.5, None]
-    """
-    kind = pa.from_numpy_dtype(values.dtype)
-    content = _bits(values) if values.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind, len(values), [None if missing is None else _bits(~missing), content])
+    """Return numbers or truth values as an Arrow array of the same type; null where ``missing`` is true."""
+    return pa.array(values, mask=missing)
 
 
 def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
@@ -161,36 +150,14 @@ def coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
     return pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy().astype(np.int64), encoded.dictionary
 
 
-def strings(values: Sequence[str | None], kind: pa.DataType = _STRING) -> pa.Array:
-    """Return strings as an Arrow array; None becomes null. Raise OverflowError if they are too long for the type.
-
-    >>> strings(["a", None]).to_pylist()
-    ['a', None]
-    """
-    filled = [value or "" for value in values] if None in values else cast("Sequence[str]", values)
-    text = "".join(filled)
-    encoded: Sequence[Sized] = filled if text.isascii() else [value.encode("utf-8") for value in filled]
-    width = np.int32 if kind == _STRING else np.int64
-    start = np.fromiter(accumulate(map(len, encoded), initial=0), width, len(encoded) + 1)
-    content = pa.py_buffer(text.encode("utf-8"))
-    return pa.Array.from_buffers(kind, len(encoded), [_valid(values), pa.py_buffer(start), content])
-
-
-def string_lists(values: Sequence[Sequence[str] | None], kind: pa.DataType = _STRING) -> pa.Array:
-    """Return lists of strings as an Arrow array, a large one of large strings; None becomes null.
-
-    >>> string_lists([("a", "b"), None, ()]).to_pylist()
-    [['a', 'b'], None, []]
-    """
-    width, type_ = (np.int32, pa.list_(kind)) if kind == _STRING else (np.int64, pa.large_list(kind))
-    start = np.fromiter(accumulate((len(value or ()) for value in values), initial=0), width, len(values) + 1)
-    items = strings([item for value in values for item in value or ()], kind)
-    return pa.Array.from_buffers(type_, len(values), [_valid(values), pa.py_buffer(start)], children=[items])
+def strings(values: Sequence[str | None]) -> pa.Array:
+    """Return strings as an Arrow array; None becomes null."""
+    return pa.array(values, pa.string())
 
 
 def json_strings(objects: Iterable[Mapping[str, Any]]) -> pa.Array:
     """Return objects as large strings of JSON; an empty one becomes null, as do infinity and NaN inside."""
-    return strings([json_text(one) if one else None for one in objects], pa.large_string())
+    return pa.array([json_text(one) if one else None for one in objects], pa.large_string())
 
 
 def parsed(cells: Sequence[str | None]) -> list[dict[str, Any]]:
@@ -202,12 +169,3 @@ def parsed(cells: Sequence[str | None]) -> list[dict[str, Any]]:
 def starts(length: npt.NDArray[np.integer[Any]]) -> pa.Array:
     """Return where lists of these lengths begin, and where the last ends, for `pyarrow.ListArray.from_arrays`."""
     return numbers(np.append(np.int32(0), np.cumsum(length, dtype=np.int32)))
-
-
-def _valid(values: Sequence[object | None]) -> pa.Buffer | None:
-    """Return the bits of the values that are not None; None if all are."""
-    return _bits(np.array([value is not None for value in values], np.bool_)) if None in values else None
-
-
-def _bits(truths: Bools) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(truths, bitorder="little"))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, parsed, string_lists, strings, text_of, views
+from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, parsed, text_of, views
 from arbo.data.documents import Entity
 from arbo.data.fingerprint import Hashes, hashes_of
 from arbo.engine import Ids
@@ -88,9 +88,7 @@ def joined(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _column(values: Sequence[Any], name: str) -> pa.Array:
-    if name == "metadata":
-        return json_strings(values)
-    return strings(values, _TEXT) if SCHEMA.field(name).type == _TEXT else string_lists(values, _TEXT)
+    return json_strings(values) if name == "metadata" else pa.array(values, SCHEMA.field(name).type)
 
 
 def with_columns(table: pa.RecordBatch, **values: Sequence[Any]) -> pa.RecordBatch:

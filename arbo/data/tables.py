@@ -6,7 +6,7 @@ runs have, and ``expansion``, which `with_expansions` adds. Those in `OPTIONAL` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -17,16 +17,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, json_strings, numbers, parsed, rows_among, starts, string_lists, strings, views
+from arbo.data.arrow import OnDemand, json_strings, numbers, parsed, rows_among, starts, strings, views
 from arbo.data.documents import Document, Mention
 from arbo.engine import Bools, Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.text.abbreviations import expander
 
-_OF_DOCUMENTS = {"id": "document_id", "text": "text", "domain": "domain"}
-_OF_MENTIONS = {name: name for name in ("document_id", "spans", "text", "type", "gold")}
-_OF_MENTIONS |= {"id": "mention_id", "score": "found_score"}
-"""The columns of fields, without optional ones."""
+_SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
+_OF_DOCUMENTS = {
+    "document_id": ("id", pa.string()),
+    "domain": ("domain", pa.string()),
+    "text": ("text", pa.large_string()),
+    "metadata": ("metadata", pa.large_string()),
+}
+_OF_MENTIONS = {
+    "mention_id": ("id", pa.string()),
+    "document_id": ("document_id", pa.string()),
+    "spans": ("spans", _SPANS),
+    "text": ("text", pa.string()),
+    "type": ("type", pa.string()),
+    "domain": ("", pa.string()),
+    "gold": ("gold", pa.list_(pa.string())),
+    "found_score": ("score", pa.float64()),
+    "cluster": ("cluster", pa.string()),
+    "metadata": ("metadata", pa.large_string()),
+}
+"""The columns, with their fields and types; the domain of a mention is that of its document."""
 OPTIONAL = ("cluster", "metadata")
 """Columns that are missing if they have no value."""
 
@@ -48,47 +64,25 @@ class Tables:
         for other in (one for one in documents if not isinstance(one, Document)):
             raise UsageError(f"expected documents, not {type(other).__name__}; make them from dicts with Corpus.of")
         mentions = [mention for document in documents for mention in document.mentions]
-        ends = np.array([span for mention in mentions for span in mention.spans], np.int32).reshape(-1, 2)
-        scores = [mention.score for mention in mentions]
-        rows = {
-            "mention_id": strings([mention.id for mention in mentions]),
-            "document_id": strings([mention.document_id for mention in mentions]),
-            "spans": _span_lists(ends[:, 0], ends[:, 1], np.array([len(one.spans) for one in mentions], np.int32)),
-            "text": strings([mention.text for mention in mentions]),
-            "type": strings([mention.type for mention in mentions]),
-            "domain": strings([document.domain for document in documents for _ in document.mentions]),
-            "gold": string_lists([mention.gold for mention in mentions]),
-            "found_score": numbers(np.array(scores, np.float64), missing=np.array([s is None for s in scores], bool)),
-            **_optional("cluster", [mention.cluster for mention in mentions]),
-            **_optional("metadata", [mention.metadata for mention in mentions]),
-        }
-        texts = {
-            "document_id": strings([document.id for document in documents]),
-            "domain": strings([document.domain for document in documents]),
-            "text": strings([document.text for document in documents], pa.large_string()),
-            **_optional("metadata", [document.metadata for document in documents]),
-        }
+        domains = [document.domain for document in documents for _ in document.mentions]
         sizes = np.array([len(document.mentions) for document in documents], np.int64)
-        return cls(pa.table(texts), pa.table(rows), sizes)
+        return cls(_table(documents, _OF_DOCUMENTS), _table(mentions, _OF_MENTIONS, domains), sizes)
 
     @classmethod
     def of_names(cls, labels: Sequence[str], names: Sequence[str], metadata: Sequence[str | None]) -> Self:
         """Make a document of each name, with a mention of the same id, and the metadata of mentions as JSON."""
-        ids, text, empty = strings(labels), strings(names), pa.nulls(len(names), pa.string())
-        end = np.fromiter(map(len, names), np.int32, len(names))
+        ids, text, n = strings(labels), strings(names), len(names)
+        spans = pa.StructArray.from_arrays([numbers(np.zeros(n, np.int32)), pc.utf8_length(text)], ["start", "end"])
+        given = {"mention_id": ids, "document_id": ids, "text": text}
+        given["spans"] = pa.ListArray.from_arrays(starts(np.ones(n)), spans)
+        given |= {"metadata": pa.array(metadata, pa.large_string())} if any(metadata) else {}
         rows = {
-            "mention_id": ids,
-            "document_id": ids,
-            "spans": _span_lists(np.zeros_like(end), end, np.ones_like(end)),
-            "text": text,
-            "type": empty,
-            "domain": empty,
-            "gold": pa.nulls(len(names), pa.list_(pa.string())),
-            "found_score": pa.nulls(len(names), pa.float64()),
-            **({"metadata": strings(metadata, pa.large_string())} if any(metadata) else {}),
+            name: given[name] if name in given else pa.nulls(n, kind)
+            for name, (_, kind) in _OF_MENTIONS.items()
+            if name in given or name not in OPTIONAL
         }
-        texts = {"document_id": ids, "domain": empty, "text": text.cast(pa.large_string())}
-        return cls(pa.table(texts), pa.table(rows), np.ones(len(names), np.int64))
+        texts = {"document_id": ids, "domain": pa.nulls(n, pa.string()), "text": text.cast(pa.large_string())}
+        return cls(pa.table(texts), pa.table(rows), np.ones(n, np.int64))
 
     @classmethod
     def joined(cls, parts: Sequence[Tables]) -> Self:
@@ -136,10 +130,10 @@ class Documents(OnDemand[Document]):
     def _make(self, begin: int, length: int) -> list[Document]:
         tables = self.tables.between(begin, length)
         table, mentions = tables.documents, mentions_in(tables.mentions)
-        columns = {field: table[name].to_pylist() for field, name in _OF_DOCUMENTS.items()}
+        columns = {field: cells_in(table, name) for name, (field, _) in _OF_DOCUMENTS.items()}
         ends = zip(tables.first.tolist(), tables.sizes.tolist(), strict=True)
         of_each = [tuple(mentions[begin : begin + size]) for begin, size in ends]
-        return views(Document, {**columns, "mentions": of_each, "metadata": metadata_in(table)})
+        return views(Document, {**columns, "mentions": of_each, "metadata": parsed(columns["metadata"])})
 
 
 def check_ids(tables: Tables) -> None:
@@ -202,7 +196,7 @@ def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
                         bracketed[row] = text
     if bracketed and kb:
         names = kb.names().names.array
-        known = pc.is_in(strings([*bracketed.values()], names.type), names).to_pylist()
+        known = pc.is_in(pa.array([*bracketed.values()], names.type), names).to_pylist()
         for row in compress(bracketed, known):
             del expansions[row]
     at = np.full(len(mentions), -1)
@@ -231,22 +225,22 @@ def is_list_of_names(tables: Tables) -> bool:
     return bool((tables.sizes == 1).all()) and bool(pc.all(pc.equal(texts, names)).as_py())
 
 
-def _optional(name: str, values: Sequence[Any]) -> dict[str, pa.Array]:
-    return {name: json_strings(values) if name == "metadata" else strings(values)} if any(values) else {}
-
-
-def _span_lists(start: Ids, end: Ids, count: Ids) -> pa.Array:
-    pairs = pa.StructArray.from_arrays([numbers(start), numbers(end)], ["start", "end"])
-    return pa.ListArray.from_arrays(starts(count), pairs)
+def _table(objects: Sequence[Any], columns: Mapping[str, tuple[str, pa.DataType]], domains: Any = ()) -> pa.Table:
+    """Make the table of documents, or of mentions, whose ``domains`` are given."""
+    made = {}
+    for name, (field, kind) in columns.items():
+        values = [getattr(one, field) for one in objects] if field else domains
+        if name not in OPTIONAL or any(values):
+            made[name] = json_strings(values) if name == "metadata" else pa.array(values, kind)
+    return pa.table(made)
 
 
 def mentions_in(table: pa.Table) -> list[Mention]:
     """Return the mentions of a table, of a corpus or a run."""
-    columns = {field: table[name].to_pylist() for field, name in _OF_MENTIONS.items()}
+    columns = {field: cells_in(table, name) for name, (field, _) in _OF_MENTIONS.items() if field}
     columns["spans"] = [tuple((one["start"], one["end"]) for one in spans) for spans in columns["spans"]]
     columns["gold"] = [None if ids is None else tuple(ids) for ids in columns["gold"]]
-    columns["cluster"] = cells_in(table, "cluster")
-    return views(Mention, {**columns, "metadata": metadata_in(table)})
+    return views(Mention, {**columns, "metadata": parsed(columns["metadata"])})
 
 
 def metadata_in(table: pa.Table) -> list[dict[str, Any]]:

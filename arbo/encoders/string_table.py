@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import Strings, strings, text_of
+from arbo.data.arrow import Strings, text_of
 from arbo.engine import Bools, Ids, kernel
 from arbo.errors import DataError
 from arbo.text.names import MAY_HAVE_SIGNS, marked, normalize_names, signs_of
@@ -32,7 +32,7 @@ class Spans(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[str]) -> Self:
         """Return strings in a text; those of an Arrow array stay where they are."""
-        array = values.array if isinstance(values, Strings) else strings(values, pa.large_string())
+        array = values.array if isinstance(values, Strings) else pa.array(values, pa.large_string())
         text, start = text_of(array)
         return cls(text, start[:-1], start[1:])
 
