@@ -123,17 +123,8 @@ def numbers(values: npt.NDArray[Any], *, missing: Bools | None = None) -> pa.Arr
 
 
 def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
-    """Return the first row of each value among the known ones; -1 for a value that is missing among them, or null.
-
-    Only the distinct values are hashed, which are often fewer than the known ones.
-    """
-    # `pyarrow.scalar` and `to_numpy` of chunks would import pandas.
-    encoded, missing = values.dictionary_encode().combine_chunks(), numbers(np.array([-1], np.int32))[0]
-    numbered = np.from_dlpack(pc.fill_null(pc.index_in(known, encoded.dictionary), missing).combine_chunks())
-    there = np.flatnonzero(numbered >= 0)[::-1]  # so that the first row stays
-    row = np.full(len(encoded.dictionary) + 1, -1)  # the last is that of null
-    row[numbered[there]] = there
-    rows: Ints = row[np.from_dlpack(pc.fill_null(encoded.indices, missing))]
+    """Return the first row of each value among the known ones; -1 for a value that is missing among them, or null."""
+    rows: Ints = pc.fill_null(pc.index_in(values, known, skip_nulls=True), -1).to_numpy().astype(np.int64)
     return rows
 
 

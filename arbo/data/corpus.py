@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,13 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import documents_in
-from arbo.data.tables import Documents, Tables, check_ids, names_in, numbered, rows_with, with_expansions
+from arbo.data.tables import Tables, check_ids, names_in, numbered, rows_with, with_expansions
 from arbo.engine import Bools, Ids
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
 
 
-class Corpus(Documents):
+class Corpus(OnDemand[Document]):
     """Documents in order, with unique ids; `notes` counts irregularities of the source, and are those of records.
 
     `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels; `graph`
@@ -37,6 +37,8 @@ class Corpus(Documents):
     >>> corpus.of_types("Disease").mentions
     ()
     """
+
+    together, keeps_all = 1 << 8, True
 
     def __init__(
         self,
@@ -52,8 +54,12 @@ class Corpus(Documents):
             tables = documents if isinstance(documents, Tables) else Tables.of([*documents])
         if documents is not tables:
             check_ids(tables)
-        super().__init__(tables)
+        super().__init__(len(tables.sizes))
+        self.tables = tables
         self.notes, self.index_names, self.graph = dict(notes or {}), dict(index_names or {}), dict(graph or {})
+
+    def _make(self, begin: int, length: int) -> list[Document]:
+        return self.tables.between(begin, length).objects()
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
@@ -164,11 +170,7 @@ class Corpus(Documents):
         """SHA-256 of ids, texts, mentions (without scores and metadata) and domains, in order."""
         return fingerprint_of(self.tables)
 
-    @overload
-    def __getitem__(self, index: int) -> Document: ...
-    @overload
-    def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> Document | Self:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.of_tables(self.tables.taken(np.arange(len(self))[index]))
         return super().__getitem__(index)
@@ -198,7 +200,7 @@ class Inputs(OnDemand[MentionInput]):
         self.corpus = corpus
 
     @cached_property
-    def names(self) -> Sequence[str]:
+    def names(self) -> Strings:
         """The names of the mentions."""
         return Strings(names_in(self.corpus.tables.mentions).take(numbers(self.rows)).combine_chunks())
 
@@ -211,11 +213,8 @@ class Inputs(OnDemand[MentionInput]):
     @cached_property
     def ids(self) -> pa.Array:
         """The ids of all mentions of the corpus, in its order."""
-        return _whole(self.corpus.tables.mentions["mention_id"])
-
-    @cached_property
-    def _names(self) -> list[pa.Array]:
-        return [_whole(self.corpus.tables.mentions[name]) for name in ("expansion", "text")]
+        column = self.corpus.tables.mentions["mention_id"]
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which would copy a single chunk
 
     def ids_at(self, places: Ids) -> pa.Array:
         """Return the ids of mentions; null for -1."""
@@ -223,8 +222,7 @@ class Inputs(OnDemand[MentionInput]):
 
     def names_at(self, places: Ids) -> pa.Array:
         """Return the names of mentions."""
-        rows = numbers(self.rows[places])
-        return pc.coalesce(*(names.take(rows) for names in self._names))
+        return self.names.array.take(numbers(places))
 
     def column(self, name: str) -> list[Any]:
         """Return a column of the table of mentions, see `arbo.data.tables`."""
@@ -240,10 +238,6 @@ class Inputs(OnDemand[MentionInput]):
         places = (rows - tables.first[tables.home[rows]]).tolist()
         mentions = (document.mentions[place] for document, place in zip(documents, places, strict=True))
         return [*map(MentionInput, self.names[begin : begin + length], mentions, documents)]
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which would copy a single chunk
 
 
 def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool, kb: KnowledgeBase | None = None) -> Inputs:

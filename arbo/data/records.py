@@ -89,13 +89,14 @@ class Records(Generic[Item]):
             raise DataError(f"{wrong}; merge the two, or change one id", id=item.id)
 
     def parts(self) -> list[Any]:
-        """Return all items as views of tables: `Documents` or `Entities`."""
+        """Return all items as views of tables: `Corpus` or `Entities`."""
+        from arbo.data.corpus import Corpus
         from arbo.data.entity_table import Entities, table_of
-        from arbo.data.tables import Documents, Tables
+        from arbo.data.tables import Tables
 
         if self._items or not self._parts:
             items, is_entity = self._items, self._kind == "entities"
-            made: Any = Entities(table_of(items)) if is_entity else Documents(Tables.of(items))
+            made: Any = Entities(table_of(items)) if is_entity else Corpus(Tables.of(items))
             self._parts.append(made)
             self._begins.append(len(self._places))
             self._items, self._n_mentions = [], 0

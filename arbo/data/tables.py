@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, json_strings, numbers, parsed, rows_among, starts, strings, views
+from arbo.data.arrow import json_strings, numbers, parsed, rows_among, starts, strings, views
 from arbo.data.documents import Document, Mention
 from arbo.engine import Bools, Ids, ranges
 from arbo.errors import DataError, UsageError
@@ -117,23 +117,12 @@ class Tables:
         mentions = self.mentions.slice(self.first[begin] if len(sizes) else 0, sizes.sum())
         return type(self)(self.documents.slice(begin, length), mentions, sizes)
 
-
-class Documents(OnDemand[Document]):
-    """The documents of tables, which are kept once they were looked at."""
-
-    together, keeps_all = 1 << 8, True
-
-    def __init__(self, tables: Tables) -> None:
-        super().__init__(len(tables.sizes))
-        self.tables = tables
-
-    def _make(self, begin: int, length: int) -> list[Document]:
-        tables = self.tables.between(begin, length)
-        table, mentions = tables.documents, mentions_in(tables.mentions)
-        columns = {field: cells_in(table, name) for name, (field, _) in _OF_DOCUMENTS.items()}
-        ends = zip(tables.first.tolist(), tables.sizes.tolist(), strict=True)
-        of_each = [tuple(mentions[begin : begin + size]) for begin, size in ends]
-        return views(Document, {**columns, "mentions": of_each, "metadata": parsed(columns["metadata"])})
+    def objects(self) -> list[Document]:
+        """Make the documents."""
+        columns = {field: cells_in(self.documents, name) for name, (field, _) in _OF_DOCUMENTS.items()}
+        mentions, ends = mentions_in(self.mentions), zip(self.first.tolist(), self.sizes.tolist(), strict=True)
+        columns["mentions"] = [tuple(mentions[begin : begin + size]) for begin, size in ends]
+        return views(Document, columns | {"metadata": parsed(columns["metadata"])})
 
 
 def check_ids(tables: Tables) -> None:
