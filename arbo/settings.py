@@ -3,7 +3,6 @@
 import ast
 import json
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -115,12 +114,6 @@ class FieldText(NamedTuple):
     default: str
     text: str
     """The docstring under the field."""
-
-    @property
-    def summary(self) -> str:
-        """The first sentence of the docstring, as Markdown."""
-        first = re.split(r"(?<=\.)\s(?=[A-Z`])", self.text, maxsplit=1)[0]
-        return first.replace("``", "`")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -266,9 +267,8 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
         kind: Any = list[str] if text.kind.startswith("list[") else bool if text.kind == "bool" else str
         metavar = None if kind is bool else _METAVARS.get(name, usual)
         flag = _FLAGS.get(name, name.replace("_", "-"))
-        option = Option(
-            f"--{flag}", metavar=metavar, help=f"{text.summary}{default}", rich_help_panel=_PANELS.get(name)
-        )
+        summary = re.split(r"(?<=\.)\s(?=[A-Z`])", text.text, maxsplit=1)[0].replace("``", "`")
+        option = Option(f"--{flag}", metavar=metavar, help=f"{summary}{default}", rich_help_panel=_PANELS.get(name))
         yield _parameter(name, kind | None, None, option)
     set_ = Option("--set", metavar="NAME=VALUE", help=_SET, rich_help_panel=_PANEL)
     yield _parameter("set_", list[str] | None, None, set_)

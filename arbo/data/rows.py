@@ -23,7 +23,7 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import tee
 from math import isnan
 from typing import Any
@@ -202,7 +202,7 @@ def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[
     columns: Mapping[Any, Any] = next((row for _, row in ahead if isinstance(row, Mapping)), {"id": None})
     del ahead  # or all rows would stay
     if "document_id" in columns:
-        _from_mentions(_records(rows, MENTION_IDS, records), records)
+        _from_mentions(rows, records)
         return records
     if "id" not in columns:
         known = ", ".join(map(str, columns)) or "rows without columns"
@@ -217,25 +217,19 @@ def entities_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[E
 
 
 def _read(rows: Iterable[Placed], build: Callable[[object], Item], records: Records[Item]) -> Records[Item]:
-    for place, row in _records(rows, ("id",), records):
+    for place, row in rows:
         with records.record(place):
-            records.add(build(row), place)
+            records.add(build(_checked(row, ("id",))), place)
     return records
 
 
-def _records(rows: Iterable[Placed], ids: tuple[str, ...], records: Records[Any]) -> Iterator[Placed]:
-    """Yield each row and its place; columns of `ids` must not hold numbers, and the first of them no empty cells."""
-    for place, row in rows:
-        with records.record(place):
-            yield place, _checked(row, ids)
-
-
-def _checked(row: object, ids: tuple[str, ...]) -> dict[str, Any]:
+def _checked(row: object, ids: tuple[str, ...]) -> Row:
+    """Return a row of JSON values; columns of ``ids`` must hold no numbers, and the first of them no empty cells."""
     if isinstance(row, DataError):
         raise row
     if not isinstance(row, Mapping):
         raise DataError(f"expected a dict, like the first row, not {type(row).__name__}")
-    record: dict[str, Any] = _plain(row)
+    record: Row = _plain(row)
     if ids[0] in row and ids[0] not in record:
         raise DataError(f"the cell {ids[0]!r} is empty; fill it, or drop the row")
     for column in ids:
@@ -277,7 +271,7 @@ def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
     mentions = defaultdict[str, list[tuple[str, Mention]]](list)
     for place, row in rows:
         with records.record(place, kind="rows"):
-            values = _checked_mention(row)
+            values = _checked_mention(_checked(row, MENTION_IDS))
             document_id = values["document_id"]
             if document_id not in first and "text" not in values:
                 raise DataError("the first row of a document needs its 'text'", id=document_id)
