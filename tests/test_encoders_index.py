@@ -11,7 +11,7 @@ from builders import NAMES_ONLY
 from conftest import Sample
 
 import arbo
-from arbo.data.index_folder import ADVICE
+from arbo.data.knowledge_base import ADVICE
 from arbo.encoders import ngrams
 from arbo.encoders.index import build_index
 from arbo.encoders.ngrams import NamedEntities, NgramEncoder

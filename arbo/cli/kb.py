@@ -190,7 +190,7 @@ def index(
     `--encoder` when you link, otherwise the entities are encoded again. After a change of names, as by
     `arbo kb edit`, make the index again. With a transformer, `--set workers=4` and `--set ray=ADDRESS` share its work.
     """
-    from arbo.data.index_folder import FORMAT
+    from arbo.data.knowledge_base import FORMAT
 
     FORMAT.check_replaceable(out)
     model, job = load_encoder(how.of(MODELS).encoder, how), how.of(JOB)

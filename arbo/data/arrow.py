@@ -89,8 +89,7 @@ class Strings(OnDemand[str]):
         self.array = array
 
     def _make(self, begin: int, length: int) -> list[str]:
-        array = self.array
-        return [array[begin].as_py()] if length == 1 else list(array.slice(begin, length).to_pylist())
+        return list(self.array.slice(begin, length).to_pylist())
 
 
 def views(kind: type[Item], columns: Mapping[str, Sequence[Any]]) -> list[Item]:

@@ -6,23 +6,23 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.arrow import Ints, numbers
+from arbo.data.arrow import Arrays, Ints, numbers
 from arbo.data.documents import Entity
-from arbo.data.entity_table import CONTENT, Entities, Names, columns_in, joined, sound, table_of, with_columns
+from arbo.data.entity_table import CONTENT, SCHEMA, Entities, Names, columns_in, joined, sound, table_of, with_columns
 from arbo.data.fingerprint import Hashes, hash_of, update
-from arbo.data.index_folder import IndexFolder
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.releases import Keys
 from arbo.data.rows import entities_in
 from arbo.errors import DataError, UsageError, listed
-from arbo.files import PathLike, write_lines
+from arbo.files import Format, PathLike, map_array, real, save_arrays, whole_folder, write_lines, writing
 from arbo.text.names import normalize_name
 
 _TOGETHER = 1 << 12
@@ -30,6 +30,50 @@ _TOGETHER = 1 << 12
 _GROUPS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 _SPELLINGS = {spelling.casefold(): group for group in _GROUPS for spelling in group}
 """The spellings of prefixes of cross-references."""
+ADVICE, MANIFEST = "build the index again with `arbo kb index`", "arbo-index.json"
+_KEYS = {"kb": dict, "encoder": dict, "files": dict}
+_VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
+FORMAT = Format("arbo-index", 4, _KEYS, "an index of a knowledge base", ADVICE, MANIFEST, _VERSIONS)
+
+
+class IndexFolder(NamedTuple):
+    """An index: a knowledge base in columns, with the arrays of an encoder, all mapped into memory.
+
+    ``arbo-index.json`` is the manifest: the notes and the fingerprint of the knowledge base, the settings of the
+    encoder, and the hash of each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder, and
+    ``vectors`` the vectors of the entities. Opening an index checks the manifest, and mapping a file its header and its
+    size; `arbo.encoders.index.check_index` reads everything.
+    """
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    def table(self) -> pa.RecordBatch:
+        """Return the entities, mapped into memory; raise DataError if they are damaged."""
+        file = self.folder / "kb/entities.arrow"
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(file))).get_batch(0)
+            table.validate()
+            if table.schema != SCHEMA:
+                raise ValueError("other columns")
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise DataError(f"the file cannot be read ({error}); {ADVICE}", file=str(file)) from None
+        return table
+
+    def arrays(self, folder: str) -> Arrays:
+        """Map the arrays in the subfolder ``kb``, ``encoder`` or ``vectors``; changes are not written to the files.
+
+        Raise DataError if a file is missing, cut or damaged at its beginning.
+        """
+        names = (Path(name) for name in self.manifest["files"])
+        paths = (self.folder / name for name in names if name.parent.name == folder and name.suffix == ".npy")
+        arrays = {}
+        for file in paths:
+            try:
+                arrays[file.stem] = map_array(file)
+            except Exception as error:  # a damaged header lets any error of its parsers through
+                raise DataError(f"the array cannot be read ({error}); {ADVICE}", file=str(file)) from None
+        return arrays
 
 
 class KnowledgeBase:
@@ -85,15 +129,10 @@ class KnowledgeBase:
         Raise DataError if this is no index, a newer arbo wrote it, or the table is missing, cut or damaged;
         `arbo kb check` checks everything.
         """
-        stored = IndexFolder.open(path)
-        known, kb = stored.manifest["kb"], cls.__new__(cls)
-        kb.table, kb.notes, kb.stored, kb.fingerprint = (
-            stored.table(),
-            dict(known["notes"]),
-            stored,
-            known["fingerprint"],
-        )
-        vars(kb).update(stored.arrays("kb"))
+        kb, stored = cls.__new__(cls), IndexFolder(Path(path), FORMAT.read(Path(path)))
+        known = stored.manifest["kb"]
+        vars(kb).update(stored.arrays("kb"), table=stored.table(), notes=dict(known["notes"]), stored=stored)
+        kb.fingerprint = known["fingerprint"]
         return kb
 
     @cached_property
@@ -276,3 +315,26 @@ def _ids_in(id_: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]])
         if concept.strip() and (spellings := forms.get(prefix.casefold())):
             every = (concept, xref, *(f"{spelling}:{concept}" for spelling in spellings))
             yield from (form for form in every if form != id_)
+
+
+def write_index(
+    path: PathLike,
+    kb: Mapping[str, Any],
+    encoder: Mapping[str, Any],
+    table: pa.RecordBatch,
+    arrays: Mapping[str, Arrays],
+) -> None:
+    """Write an index in place of what is there, see `FORMAT.check_replaceable`; raise UsageError if that fails.
+
+    ``kb`` and ``encoder`` are parts of the manifest, ``arrays`` those of each subfolder.
+    """
+    target = real(path)
+    with writing(f"the index {target}"), whole_folder(target) as partial:
+        (partial / "kb").mkdir()
+        with pa.OSFile(str(partial / "kb/entities.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+            writer.write_batch(table)
+        for folder, parts in arrays.items():
+            if parts:
+                (partial / folder).mkdir(exist_ok=True)
+                save_arrays(partial / folder, parts)
+        FORMAT.write(partial, {"kb": dict(kb), "encoder": dict(encoder)})

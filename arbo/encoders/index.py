@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import Arrays
-from arbo.data.index_folder import ADVICE, FORMAT, IndexFolder, write_index
+from arbo.data.knowledge_base import ADVICE, FORMAT, IndexFolder, write_index
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder, same_model
 from arbo.encoders.ngrams import Frequencies, NamedEntities, NgramEncoder
