@@ -162,11 +162,8 @@ def test_a_model_is_saved_and_read_back(tmp_path: Path) -> None:
         ("format", "run", "not an edge model"),
         ("format_version", 99, "newer arbo"),
         ("features", {}, "other features"),
-        ("mentions", None, "damaged"),
-        ("roots", 10**6, "damaged"),
-        ("left", 0, "damaged"),
-        ("feature", len(ENTITY_FEATURES) + 99, "damaged"),
-        ("value", None, "damaged"),
+        *((key, None, "damaged") for key in ("mentions", "value")),
+        *((key, value, "damaged") for key, value in (("roots", 10**6), ("left", 0), ("feature", 999))),
     ],
 )
 def test_a_damaged_model_is_refused(tmp_path: Path, key: str, value: Any, said: str) -> None:
@@ -211,18 +208,16 @@ def test_direction_of_edges_within_a_document(linking: bool) -> None:
 
 def test_learnt_edges_link_better_than_names_alone(learnt: EdgeModel) -> None:
     documents, kb = arbo.load_sample()
-    names, edges = (
-        linker.link(documents[60:]).evaluate().as_dict() for linker in (arbo.Linker(kb), arbo.Linker(kb, edges=learnt))
-    )
+    linkers = arbo.Linker(kb), arbo.Linker(kb, edges=learnt)
+    names, edges = (linker.link(documents[60:]).evaluate().as_dict() for linker in linkers)
     assert edges["linking"]["accuracy"] > names["linking"]["accuracy"] + 0.03
     assert edges["clustering"]["ari"] > names["clustering"]["ari"] + 0.1
 
 
 def test_the_partition_does_not_depend_on_the_order_of_documents(learnt: EdgeModel) -> None:
     documents, kb = arbo.load_sample()
-    links, backwards = (
-        arbo.Linker(kb, edges=learnt).link(some).links for some in (documents[60:], Corpus(reversed(documents[60:])))
-    )
+    orders = documents[60:], Corpus(reversed(documents[60:]))
+    links, backwards = (arbo.Linker(kb, edges=learnt).link(some).links for some in orders)
     assert {(one.mention.id, one.entity) for one in links} == {(one.mention.id, one.entity) for one in backwards}
 
 

@@ -101,12 +101,8 @@ def asked(result: arbo.Result, place: int, decided: Any = ()) -> arbo.Link:
 def test_each_key_writes_its_correction(typed: Keys, result: arbo.Result) -> None:
     outcome, lines = typed("an2e new name\ns", "--author", "ann", "--limit", 5)
     assert outcome.code == 0, outcome.err
-    wanted = [
-        {"entity": asked(result, 0).entity},
-        {"entity": None},
-        {"entity": asked(result, 2).candidates[1][0]},
-        {"new": "new name"},
-    ]
+    wanted = [{"entity": one} for one in (asked(result, 0).entity, None, asked(result, 2).candidates[1][0])]
+    wanted.append({"new": "new name"})
     for place, (line, want) in enumerate(zip(lines, wanted, strict=True)):
         assert line.pop("date")
         assert line == {"mention": asked(result, place).mention.id, "author": "ann", **want}
@@ -123,10 +119,8 @@ def test_a_review_goes_on_where_it_ended(typed: Keys, result: arbo.Result) -> No
 
 def test_undo_takes_the_last_correction_back_and_asks_again(typed: Keys, result: arbo.Result) -> None:
     outcome, lines = typed("uanunq")
-    assert [(line["mention"], line["entity"]) for line in lines] == [
-        (asked(result, 0).mention.id, asked(result, 0).entity),
-        (asked(result, 1).mention.id, None),
-    ]
+    wanted = [(asked(result, 0).mention.id, asked(result, 0).entity), (asked(result, 1).mention.id, None)]
+    assert [(line["mention"], line["entity"]) for line in lines] == wanted
     assert outcome.out.count(f": {asked(result, 1).name}\n") == 2
 
 
@@ -182,9 +176,8 @@ def test_what_corrections_of_the_run_decided_is_not_asked(
     linker(sample[1]).link(sample[0], lines).save(tmp_path / "run2")
     questions = run("review", tmp_path / "run2", "--json", "--limit", 1000).json["questions"]
     asked_ids = {one["link"]["mention"]["id"] for one in questions}
-    assert name_of(first, result) not in [
-        name_of(link, result) for link in result.links if link.mention.id in asked_ids
-    ]
+    names = [name_of(link, result) for link in result.links if link.mention.id in asked_ids]
+    assert name_of(first, result) not in names
 
 
 def test_of_a_name_with_a_wrong_link_the_other_mentions_are_asked(tmp_path: Path, run: Run) -> None:
@@ -320,6 +313,30 @@ def test_what_was_decided_out_of_turn_is_not_asked(result: arbo.Result, tmp_path
         for _ in range(later):
             review.skip()
         assert review.place == later
+
+
+def test_an_answer_that_keeps_a_link_is_one_for_all_types_of_a_name(tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "flu", types=("A",)), arbo.Entity("E2", "kelp")])
+    spans = [{"id": str(at), "spans": [[4 * at, 4 * at + 3]], "type": type_} for at, type_ in enumerate("ABABC")]
+    documents = [{"id": "d", "text": "flu " * 5, "mentions": spans}]
+
+    def reviewed(*lines: Any, **config: Any) -> Review:
+        return Review(linker(kb, **config).link(documents, lines), tmp_path / "c.jsonl", ())
+
+    review = reviewed()
+    first, second, third, *_ = review.run.links
+    for answer, value, ids in (("accept", None, "014"), ("candidate", "E1", "014"), ("candidate", "E2", "0")):
+        lines = review.corrections(first, answer, value)
+        assert lines == [{"mention": id_, "entity": value or "E1"} for id_ in ids]
+        review.answer(first, lines)
+        assert (review.present is None) == (len(ids) > 1)
+        review.undo()
+    assert len(review.corrections(first, "not")) == len(review.corrections(first, "same", "1")) == 1
+    review.answer(second, review.corrections(second, "nil"))
+    assert [line["mention"] for line in review.corrections(third, "accept")] == ["2", "4"]
+    apart = reviewed(map_types="A=A"), reviewed(spread="none"), reviewed(per_document=True)
+    for one, n in zip((*apart, reviewed({"mention": "1", "entity": "E2"})), (1, 1, 1, 2), strict=True):
+        assert len(one.corrections(one.run.links[0], "accept")) == n, one.run.manifest["config"]
 
 
 def test_mentions_that_name_nothing_are_asked_one_by_one() -> None:

@@ -86,10 +86,7 @@ class Constraints:
             constraints, clusters = replace(constraints, decisions=of), clustered(decisions=of)
 
     def counts(self, follows: Ids) -> dict[str, int]:
-        """Count the corrections by status, and the mentions that are corrected or follow.
-
-        If several people decided on the same mentions, count these too, and those on which all agree.
-        """
+        """Count the corrections by status, mentions that are corrected or follow, and what several people agree on."""
         states = [line.status for line in self.lines]
         by_status = {name: states.count(name) for name in ("obeyed", "replaced", "waiting", "conflict")}
         by_name = int((follows >= 0)[self.namesake >= 0].sum())

@@ -5,7 +5,7 @@ run does not change; `--corrections` of `arbo link` and `arbo discover` obeys th
 
 First come the mentions where a look is expected to mend the most errors. A decision on a mention counts for its twins
 too: the mentions of the same compared name, type and domain, which corrections with ``spread`` follow. So names are
-asked, not mentions, and a name is worth the number of its mentions times its *doubt*:
+asked, not mentions (once for all types if a link is kept). A name is worth its number of mentions times its *doubt*:
 
 - 1 minus its confidence or, if it is unknown, 0.5; of a link in a run without confidence, the share of the links with a
   higher similarity times the share of those with a larger margin over the second entity, half of the equal ones counted
@@ -20,7 +20,7 @@ names or a table, pairs of rows are asked, see `arbo.corrections.pairs`.
 import errno
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -40,6 +40,7 @@ from arbo.data.corpus import Inputs
 from arbo.errors import UsageError
 from arbo.files import writing
 from arbo.results.run import Floats, Ints, Link, Run
+from arbo.text.phrases import shared_name
 
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "drop-all"]
 _AROUND = 60
@@ -70,9 +71,8 @@ class Queue(NamedTuple):
     def of(cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = ()) -> Self:
         """Order the names of a run by twins times doubt: the wrong mentions that a decision is expected to mend.
 
-        Names that are equal in this are in the order of the documents.
-        ``decided`` are the ids of mentions on which somebody decided: their names are left out. Of ``dropped``, which
-        are no mentions, only they themselves are.
+        Names that are equal in this are in the order of the documents. ``decided`` are the ids of mentions on which
+        somebody decided: their names are left out. Of ``dropped``, which are no mentions, only they themselves are.
         """
         name = names_of(run)
         left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
@@ -152,16 +152,13 @@ class _Written(NamedTuple):
     data: bytes
     place: int
     """The place of the review when they were written."""
-    decides: int
-    """The place of the question that they decide, -1 for none."""
+    decides: Ints
+    """The places of the questions that they decide."""
 
 
 @dataclass
 class Review:
-    """A reviewer's way through the mentions of a run, who answers, skips or undoes one question after the other.
-
-    Each answer is appended to a file of corrections.
-    """
+    """A reviewer's way through the mentions of a run: each answer is appended to a file of corrections, or undone."""
 
     run: Run
     file: Path
@@ -231,31 +228,30 @@ class Review:
 
     @property
     def errors_left(self) -> tuple[float, int]:
-        """How many decisions about undecided names are expected to be wrong by their confidence, and of how many.
-
-        (0, 0) for a list, or a run without confidence.
-        """
+        """The number of wrong decisions to expect about undecided names, and of how many; 0, 0 without confidence."""
         links, rows = self.run.link_table, self.queue.rows
         if "confidence" not in links.column_names:
             return 0.0, 0
-        decided = [line.decides for line in self.written if line.decides >= 0]
-        left = np.isin(self.queue.names, self.queue.names[np.delete(rows, decided)])
+        left = np.isin(self.queue.names, self.queue.names[np.delete(rows, self._done)])
         return float((1 - pc.fill_null(links["confidence"], _UNKNOWN).to_numpy()[left]).sum()), int(left.sum())
 
     def corrections(self, link: Link, answer: Answer, value: str | None = None) -> list[dict[str, Any]]:
-        """Return the corrections that an answer about a mention means: several for ``drop-all``, one for all others.
+        """Return the corrections that an answer about a mention means; several for ``drop-all``, or for several types.
 
         ``value`` is the id of the entity (`candidate`), the name of a `new` entity, or the id of the other mention
         (`same`, `different`). Raise UsageError if the answer does not apply to the mention, or for an unknown id.
         """
+        lines = self._lines(link, answer, value)
+        return [*lines, *map(self.accept, self._of_other_types(link))] if lines == [self.accept(link)] else lines
+
+    def _lines(self, link: Link, answer: Answer, value: str | None) -> list[dict[str, Any]]:
         about = {"mention": link.mention.id}
         if problem := self.why_not(link, answer):
             raise UsageError(problem)
         if answer == "accept":
             return [self.accept(link)]
         if answer in ("drop", "drop-all"):
-            here = self.run.row_of[link.mention.id]
-            names = self.queue.names
+            here, names = self.run.row_of[link.mention.id], self.queue.names
             rows = np.flatnonzero(names == names[here]).tolist() if answer == "drop-all" else [here]
             some = (self.run.links[row].mention for row in rows)
             lines = (json.loads(line) for one in self.written for line in one.data.split(b"\n") if line)
@@ -298,10 +294,9 @@ class Review:
     def answer(self, link: Link | None, corrections: Sequence[Mapping[str, Any]]) -> None:
         """Append the corrections of an answer, with the author and the time; raise UsageError if that is impossible.
 
-        ``link`` is that of the mention that was asked about; None if none was.
-
-        Half a line is not left behind. If it is unknown whether lines reached the disk, they stay, and can be undone.
-        The review goes on if the answer decides the present question, or that of any other mention.
+        ``link`` is that of the mention that was asked about; None if none was. Half a line is not left behind. If it is
+        unknown whether lines reached the disk, they stay, and can be undone. The review goes on if the answer decides
+        the present question, or that of any other mention.
         """
         more = {"author": self.author} if self.author else {}
         more["date"] = datetime.now(UTC).isoformat(timespec="seconds")
@@ -316,8 +311,7 @@ class Review:
             if n < len(data):
                 file.truncate(end - n)
                 raise OSError(errno.ENOSPC, "no space left")
-            decides = -1 if link is None else self._decided(link, corrections)
-            self.written.append(_Written(end, data, self.place, decides))
+            self.written.append(_Written(end, data, self.place, self._decided(link, corrections)))
             os.fsync(file.fileno())
         self._go_on(self.place)
 
@@ -341,18 +335,27 @@ class Review:
                     return
         raise UsageError(f"nothing to undo: {cause}; earlier answers are lines of {self.file}")
 
-    def _decided(self, link: Link, corrections: Sequence[Mapping[str, Any]]) -> int:
-        """Return the place of the question that an answer about a mention decides; -1 if there is none.
+    def _of_other_types(self, link: Link) -> Iterator[Link]:
+        """Yield a mention for each question that is left about the same name of another type in the same cluster."""
+        config, row, name = self.run.manifest["config"], self.run.row_of[link.mention.id], shared_name(link.name)
+        rows, names, clusters = np.delete(self.queue.rows, self._done), self.queue.names, self.run.cluster_rows
+        rows = rows[(clusters[rows] == clusters[row]) & (names[rows] != names[row])]
+        if not (config.get("map_types") or config.get("per_document") or config.get("spread") == "none"):
+            others = (self.run.links[at] for at in rows.tolist() if name is not None and self.queue.pairs is None)
+            yield from (other for other in others if shared_name(other.name) == name)
 
-        It is that of the mention's name or, in a list, of the row. What is about one mention alone decides no question
-        about another.
-        """
-        row, rows, names = self.run.row_of[link.mention.id], self.queue.rows, self.queue.names
-        alone = len(corrections) == 1 and bool({"not", "drop"} & corrections[0].keys())
-        there = rows == row if alone or self.queue.pairs is not None else names[rows] == names[row]
-        return int(there.argmax()) if there.any() else -1
+    def _decided(self, link: Link | None, corrections: Sequence[Mapping[str, Any]]) -> Ints:
+        """Return the places of the questions about names (of a list: a row) that an answer about a mention decides."""
+        ids = [link and link.mention.id, *(one.get("mention") or one.get("same", [None])[0] for one in corrections)]
+        rows, names, row_of = self.queue.rows, self.queue.names, self.run.row_of
+        about = [row_of[id_] for id_ in ids if id_ in row_of]
+        apart = self.queue.pairs is not None or (len(corrections) == 1 and {"not", "drop"} & corrections[0].keys())
+        return np.flatnonzero(np.isin(rows, about) if apart else np.isin(names[rows], names[about]))
+
+    @property
+    def _done(self) -> Ints:
+        return np.concatenate([np.empty(0, np.int64), *(line.decides for line in self.written)])
 
     def _go_on(self, place: int) -> None:
         """Go to the first place from ``place`` on whose question no answer decided."""
-        done = {line.decides for line in self.written}
-        self.place = next((at for at in range(place, self.total) if at not in done), self.total)
+        self.place = min(np.setdiff1d(np.arange(place, self.total), self._done).tolist(), default=self.total)
