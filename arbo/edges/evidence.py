@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 from scipy.special import expit
-from sklearn.feature_extraction.text import CountVectorizer
 
 from arbo.data import KnowledgeBase
 from arbo.data.arrow import codes_of
@@ -79,6 +78,8 @@ class Column(NamedTuple):
         number = np.array([_number(text) if kind == "number" else np.nan for text in dict.fromkeys(texts)], np.float64)
         sets: list[csr_matrix | None] = [None, None]
         if kind in ("text", "code"):
+            from sklearn.feature_extraction.text import CountVectorizer
+
             distinct = [text or "?" for text in dict.fromkeys(texts)]
             readers: list[dict[str, Any]] = [{"analyzer": "char_wb", "ngram_range": (3, 3)}, {"analyzer": str.split}]
             sets = [CountVectorizer(lowercase=False, binary=True, **how).fit_transform(distinct) for how in readers]

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import normalize
 
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.data.arrow import codes_of
@@ -150,6 +148,8 @@ class Facts(NamedTuple):
 def hashed_words(texts: Sequence[str]) -> csr_matrix:
     """Return the square roots of counts of words, without stop words, as vectors of length 1; (texts, hashes)."""
     counts = _hashed(texts, stop_words=sorted(STOP_WORDS)).sqrt()
+    from sklearn.preprocessing import normalize
+
     return normalize(counts) if len(texts) else counts
 
 
@@ -204,6 +204,8 @@ def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
 
 
 def _hashed(texts: Any, norm: str | None = None, **options: Any) -> csr_matrix:
+    from sklearn.feature_extraction.text import HashingVectorizer
+
     hashing = HashingVectorizer(n_features=_HASHES, alternate_sign=False, dtype=np.float32, norm=norm, **options)
     return hashing.transform(texts) if len(texts) else csr_matrix((0, _HASHES), dtype=np.float32)
 

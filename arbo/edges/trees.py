@@ -6,8 +6,6 @@ from typing import Any, NamedTuple, Self
 import numba
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from arbo.engine import Floats
@@ -47,6 +45,8 @@ class Trees(NamedTuple):
         weight: npt.NDArray[np.float64] | None = None,
     ) -> Self:
         """Fit trees of at most ``leaves`` leaves that predict from the features of a pair whether it is correct."""
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
@@ -71,8 +71,9 @@ class Trees(NamedTuple):
 
     def calibrated(self, features: Floats, correct: npt.NDArray[np.bool_]) -> Self:
         """Return trees with log-odds fitted, by Platt's logistic regression, to pairs that `fit` has not seen."""
-        scores = self.scores(features)
-        fitted = LogisticRegression(C=1e6).fit(scores[:, None], correct)
+        from sklearn.linear_model import LogisticRegression
+
+        fitted = LogisticRegression(C=1e6).fit(self.scores(features)[:, None], correct)
         slope, offset = float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
         return self._replace(slope=self.slope * slope, offset=self.offset * slope + offset)
 
