@@ -108,6 +108,7 @@ def _join(
     owners = Owners.of(row, things.owner, len(used))
     index = Index.of(things.taken(new), metric)
     none = np.empty((0, 0), np.float32)
+    nothing = Csr(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
     new_rows = none if isinstance(index.matrix, Csr) else index.matrix
     is_new = np.zeros(things.n, np.bool_)
     is_new[new] = True
@@ -122,13 +123,13 @@ def _join(
             rows = unit(rows) if metric == "cosine" else rows
             slack = 4e-7 * lengths(rows) * index.longest + _ROUNDING
             if sp.issparse(rows):
-                scores, dense = _scored(csr(rows), index.postings, n_rows), none
+                scored = np.zeros((1, n_rows)), none, csr(rows), index.postings
             else:
-                scores, dense = rows @ new_rows.T, rows
                 slack += product_rounding(rows, index.longest)
+                scored = rows @ new_rows.T, rows, nothing, nothing
             how = np.float32(within), offset_of(metric)
             fresh = new_rows, new, index.owners
-            _enter(scores, slack, begin, dense, *fresh, owners, is_new, lists, new_lists, reach, *how)
+            _enter(*scored, slack, begin, *fresh, owners, is_new, lists, new_lists, reach, *how)
         return new_lists
 
     parts = in_parallel(search, range(workers), progress=progress)
@@ -136,23 +137,13 @@ def _join(
 
 
 @kernel
-def _scored(rows: Csr, postings: Csr, n: int) -> Weights:
-    """Return the exact inner products of rows with ``n`` new rows, summed in the order of the features."""
-    scores = np.zeros((len(rows.indptr) - 1, n), np.float64)
-    for row in range(len(scores)):
-        for i in range(rows.indptr[row], rows.indptr[row + 1]):
-            feature, weight = rows.indices[i], np.float64(rows.data[i])
-            for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
-                scores[row, postings.indices[p]] += weight * np.float64(postings.data[p])
-    return scores
-
-
-@kernel
 def _enter(
     scores: Any,
+    dense: Floats,
+    sparse: Csr,
+    postings: Csr,
     slack: Weights,
     first: int,
-    dense: Floats,
     new_rows: Floats,
     new: Ids,
     new_owners: Owners,
@@ -166,20 +157,41 @@ def _enter(
 ) -> None:
     """Offer the things of rows from ``first`` on to the new things, and the new things to those that are not new.
 
-    ``new_rows`` are the dense vectors of the new things, which have the ids ``new`` and the places ``new_owners``.
-    ``reach`` is the largest dissimilarity in the lists of a new row's things, infinity while a place is empty.
+    ``scores`` are those of dense rows; those of sparse ones with a common feature are summed here, in the order of the
+    features. ``new_rows`` are the dense vectors of the new things, which have the ids ``new`` and the places
+    ``new_owners``. ``reach`` is the largest dissimilarity in the lists of a new row's things, infinity while a place
+    is empty.
     """
-    for r in range(len(scores)):
+    every, near = np.arange(scores.shape[1]), np.arange(scores.shape[1])
+    seen, n_near, row = np.full(len(near), -1), len(near), 0
+    far = np.flatnonzero(np.minimum(reach, within) + slack.max() >= offset)  # may be near without a common feature
+    for r in range(len(slack)):
         things = owners.by_row[owners.start[first + r] : owners.start[first + r + 1]]
         farthest = -np.float32(np.inf)
         for thing in things:
             if not is_new[thing]:
                 farthest = max(farthest, lists.dissimilarity[thing, -1])
-        for j in range(scores.shape[1]):
+        if len(dense):
+            row = r
+        else:
+            n_near = 0
+            for i in range(sparse.indptr[r], sparse.indptr[r + 1]):
+                feature, weight = sparse.indices[i], np.float64(sparse.data[i])
+                for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
+                    j = postings.indices[p]
+                    if seen[j] != r:
+                        near[n_near], seen[j], scores[0, j] = j, r, 0
+                        n_near += 1
+                    scores[0, j] += weight * np.float64(postings.data[p])
+            for j in every if min(farthest, within) + slack[r] >= offset else far:
+                if seen[j] != r:
+                    near[n_near], scores[0, j] = j, 0
+                    n_near += 1
+        for j in near[:n_near]:
             limit = min(max(farthest, reach[j]), within)
-            if scores[r, j] + slack[r] < offset - limit:
+            if scores[row, j] + slack[r] < offset - limit:
                 continue
-            score = np.float64(scores[r, j]) if len(dense) == 0 else dot(dense[r], new_rows[j])
+            score = np.float64(scores[row, j]) if len(dense) == 0 else dot(dense[r], new_rows[j])
             value = dissimilarity(score, offset)
             if value > limit:
                 continue

@@ -56,8 +56,10 @@ class Neighbors(NamedTuple):
 
     def of_width(self, k: int) -> "Neighbors":
         """Return lists of ``k`` places: the nearest, and empty places if there are fewer."""
-        missing = ((0, 0), (0, max(0, k - self.ids.shape[1])))
         ids, dissimilarity = self.first(k)
+        if ids.shape[1] == k:
+            return Neighbors(ids, dissimilarity)
+        missing = ((0, 0), (0, k - ids.shape[1]))
         return Neighbors(
             np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf)
         )
