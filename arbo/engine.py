@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from clustering.knn import Limit, Neighbors, Searchable, lists_of, merged, nearest, pair_dissimilarity
     from clustering.methods import Method, Metric, NilLinkage
     from clustering.progress import Progress, T, in_parallel, silent
+    from clustering.search import offer
     from clustering.vectors import Csr, Vectors, csr, offset_of
     from eval import *
     from eval import report

@@ -142,7 +142,7 @@ def test_calibration_keeps_the_order_and_corrects_the_mean() -> None:
 def test_lists_hold_the_lightest_edges() -> None:
     source, target = np.array([1, 2, 3, 0]), np.array([0, 0, 0, 3])
     found = Neighbors.empty(4, 2)
-    fill(found, target, source, np.array([0.5, 0.25, 0.5, 0.1], np.float32), source)
+    fill(found, target, source, np.array([0.5, 0.25, 0.5, 0.1], np.float32))
     assert found.ids.tolist() == [[2, 1], [-1, -1], [-1, -1], [0, -1]]
     assert np.isinf(found.dissimilarity).sum() == 5
 

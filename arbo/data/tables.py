@@ -250,10 +250,12 @@ def labels_in(mentions: pa.Table) -> list[list[str] | None]:
 
 def numbered(mentions: pa.Table) -> Ids:
     """Return the rows of the mentions by document id, spans and mention id, as `Corpus.order` does."""
+    home = mentions["document_id"].dictionary_encode().combine_chunks()
+    if len(home.dictionary) == len(home):  # as of names alone
+        return np.asarray(pc.array_sort_indices(home.dictionary), np.int64)
     spans = mentions["spans"].combine_chunks()
     length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
     flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
-    home = mentions["document_id"].dictionary_encode().combine_chunks()
     rank = pc.rank(home.dictionary, tiebreaker="dense").to_numpy()  # few are distinct
     keys = [rank[home.indices.to_numpy()]]
     for place in range(length.max(initial=0)):

@@ -83,7 +83,7 @@ class EdgeModel:
             entity_limit = THRESHOLD
         settings = {**retrieval.settings, "edges": self.settings}
         reasons = partial(self._reasons, facts, retrieval, kb)
-        return replace(weighed, threshold=(entity_limit, THRESHOLD), settings=settings, reasons=reasons)
+        return replace(weighed, threshold=(entity_limit, THRESHOLD), settings=settings, reasons=reasons, links=None)
 
     def _reasons(
         self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase | None, node: Ids, mention: Ids
@@ -120,9 +120,9 @@ class EdgeModel:
         if retrieval.n_entities:
             back &= facts.nameless[first] | (facts.columns["document"][first] != facts.columns["document"][second])
         source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
-        lists = Neighbors.empty(len(facts), k)
-        fill(lists, target, source, np.concatenate([weight, weight[back]]), facts.columns["rank"][source])
-        return lists
+        lists, rank = Neighbors.empty(len(facts), k), facts.columns["rank"]
+        fill(lists, target, rank[source], np.concatenate([weight, weight[back]]))
+        return lists._replace(ids=np.append(np.argsort(rank), -1).astype(np.int32)[lists.ids])
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
         assert self.entities is not None

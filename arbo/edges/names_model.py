@@ -21,7 +21,7 @@ from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees
-from arbo.engine import SAME, Floats, Ids, Neighbors
+from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
 from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import looked_up
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
@@ -69,9 +69,8 @@ class NamesModel:
         ``kb`` must be None; each name of ``retrieval`` should have at least `neighbors` neighbours.
         """
         names = ComparedNames.of(retrieval, self.earlier)
-        pairs = np.column_stack(names.pairs())
-        weight, shares = names.scores(pairs, self._weights), partial(self._shares, names)
-        return names.weighed(retrieval, k, PairScores(pairs, weight), weight, self.settings, self.threshold, shares)
+        scored, shares = names.scored(self._weights), partial(self._shares, names)
+        return names.weighed(retrieval, k, scored, scored.scores, self.settings, self.threshold, shares)
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
         """Return the log-odds of pairs of compared names, less a penalty for names that `differ`; (pairs,)."""
@@ -92,6 +91,7 @@ class NamesModel:
 
     def _shares(self, names: ComparedNames, first: Ids, second: Ids) -> Reasons:
         """Return the features that counted most for pairs of names."""
+        names, first, second = names.of_pairs(first, second)
         return largest_shares(
             NAME_FEATURES[:OF_LIST],
             len(first),
@@ -117,7 +117,8 @@ class ComparedNames:
     def of(cls, retrieval: Retrieval, earlier: EarlierNames | None = None) -> Self:
         """Return the mentions that a retrieval compares."""
         lists, n = retrieval.mentions, len(retrieval.inputs)
-        rows = np.flatnonzero((lists.dissimilarity[:, :1] != SAME).all(axis=1))
+        is_alone = lists.dissimilarity[:, :1] != SAME
+        rows = np.flatnonzero(is_alone) if is_alone.size else np.arange(n)
         number = np.full(n + 1, -1, np.int64)
         number[rows] = np.arange(len(rows))
         near, before = lists.of(rows), retrieval.as_before
@@ -130,18 +131,38 @@ class ComparedNames:
         """The tokens of the names, which are counted unless an earlier run did."""
         return NameTable.of(self.names, self.earlier)
 
-    def taken(self, names: Ids) -> ComparedNames:
-        """Return some of the names, with what their lists have of them."""
+    def of_pairs(self, first: Ids, second: Ids) -> tuple[ComparedNames, Ids, Ids]:
+        """Return the names of pairs, with what their lists have of them, and the pairs; all if they are divided yet."""
+        if self.earlier is None:
+            return self, first, second
+        some, ends = np.unique(np.stack([first, second]), return_inverse=True)
         number = np.full(len(self.rows) + 1, -1, np.int64)
-        number[names] = np.arange(len(names))
-        lists, few = self.lists.of(names), [self.names[row] for row in names.tolist()]
-        return replace(self, rows=self.rows[names], lists=lists._replace(ids=number[lists.ids]), names=few)
+        number[some] = np.arange(len(some))
+        lists, few = self.lists.of(some), [self.names[row] for row in some.tolist()]
+        names = replace(self, rows=self.rows[some], lists=lists._replace(ids=number[lists.ids]), names=few)
+        return names, *ends.reshape(2, -1)
 
-    def pairs(self) -> tuple[Ids, Ids]:
-        """Return the distinct pairs of names of which one is a neighbour of the other."""
-        is_near = self.lists.ids >= 0
-        source, target = self.lists.ids[is_near], np.repeat(np.arange(len(self.rows)), is_near.sum(axis=1))
-        return distinct(np.minimum(source, target), np.maximum(source, target), len(self.rows))
+    def pairs(self, some: Bools | None = None) -> tuple[Ids, Ids]:
+        """Return the distinct pairs of names of which one is a neighbour of the other; with ``some``, one of these."""
+        ids = self.lists.ids
+        is_near = ids >= 0 if some is None else (ids >= 0) & (some[ids] | some[:, None])
+        source, target = ids[is_near], np.repeat(np.arange(len(ids)), is_near.sum(axis=1))
+        return distinct(np.minimum(source, target), np.maximum(source, target), len(ids))
+
+    def scored(self, score: Callable[[ComparedNames, Ids, Ids], Any]) -> PairScores:
+        """Score the pairs of names; those whose names have the neighbours of an earlier run are its pairs."""
+        if self.earlier is None or self.as_before is None:
+            pairs = self.pairs()
+            return PairScores(np.column_stack(pairs), score(self, *pairs))
+        is_new, n = self.as_before < 0, len(self.rows)
+        number = np.full(1 + max(self.as_before.max(initial=0), self.earlier.pairs.max(initial=0)), -1, np.int32)
+        number[self.as_before[~is_new]] = np.flatnonzero(~is_new)
+        known = number[self.earlier.pairs]
+        stays = (known[:, 0] >= 0) & (known[:, 1] >= 0)
+        known, new = known[stays], self.pairs(is_new)
+        place = np.searchsorted(known[:, 0] * np.int64(n) + known[:, 1], new[0] * n + new[1])
+        scores = np.insert(self.earlier.scores[stays], place, score(*self.of_pairs(*new)))
+        return PairScores(np.insert(known, place, np.column_stack(new), axis=0), scores)
 
     def scores(self, pairs: Ids, score: Callable[[ComparedNames, Ids, Ids], Any]) -> Any:
         """Score pairs of names, (pairs, 2); those whose names have the neighbours of an earlier run have its scores."""
@@ -150,8 +171,7 @@ class ComparedNames:
         before = self.as_before[pairs]
         scores, is_new = looked_up(PairScores(self.earlier.pairs, self.earlier.scores), *before.T)
         is_new |= (before < 0).any(axis=1)
-        some, ends = np.unique(pairs[is_new], return_inverse=True)
-        scores[is_new] = score(self.taken(some), *ends.reshape(-1, 2).T)
+        scores[is_new] = score(*self.of_pairs(*pairs[is_new].T))
         return scores
 
     def weighed(
@@ -172,15 +192,15 @@ class ComparedNames:
         joins = weight < 1
         first, second = scored.pairs[joins].T
         lists = Neighbors.empty(len(retrieval.inputs), k)
-        source, target = np.concatenate([first, second]), np.concatenate([second, first])
-        fill(lists, self.rows[target], self.rows[source], np.tile(weight[joins], 2), source)
+        for ends in ((first, second), (second, first)):
+            fill(lists, self.rows[ends[0]], self.rows[ends[1]], weight[joins])
         if retrieval.mentions.ids.shape[1]:
             more = self.number < 0
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
         settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
         how: dict[str, Any] = {"settings": settings, "threshold": limits, "reasons": partial(self._reasons, reasons)}
         first_names: Any = self.earlier or self.table.earlier
-        known = first_names._replace(pairs=self.rows[scored.pairs].astype(np.int32), scores=scored.scores)
+        known = first_names._replace(pairs=self.rows.astype(np.int32)[scored.pairs], scores=scored.scores)
         kept = {f"{_KEPT}{name}": array for name, array in known._asdict().items()}
         return replace(retrieval, mentions=lists, offset=1.0, kept=kept, **how)
 

@@ -149,7 +149,9 @@ class Memory:
         documents, earlier = with_rows(documents, self.run)
         inputs, order = mention_inputs(documents, expand_abbreviations=expand, kb=kb), documents.order
         in_lists = np.full(len(self.run.mention_table) + 1, -1, np.int64)  # the row of each mention of the run
-        in_lists[numbered(self.run.mention_table)] = np.arange(len(in_lists) - 1)
+        kept, links = earlier[order][earlier[order] >= 0], self.run.link_rows
+        places = kept if len(kept) == len(in_lists) - 1 else numbered(self.run.mention_table)
+        in_lists[places] = np.arange(len(places))
         row, entity_rows = in_lists[earlier[order]], self._entity_rows(encoder, kb)
         mentions = Mentions.of(inputs, order, encoder, announce)._replace(known=known_scores(arrays, row, entity_rows))
         vectors: Callable[[Ids], Vectors]
@@ -164,7 +166,9 @@ class Memory:
             return mentions
         mention_lists = Neighbors(arrays["mentions"], arrays["mention_dissimilarity"])
         entity_lists = Neighbors(arrays["entities"], arrays["entity_dissimilarity"])
-        search = EarlierSearch(mention_lists, entity_lists, row, vectors, near, entity_rows, search_all)
+        shown = "nearest" in links.column_names if isinstance(links, pa.Table) else None  # others may keep all runs
+        known = (lambda rows, names: links.select(names).take(numbers(places[rows]))) if shown else None
+        search = EarlierSearch(mention_lists, entity_lists, row, vectors, near, entity_rows, search_all, known)
         return mentions._replace(earlier=search)
 
     def _entity_rows(self, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
@@ -280,7 +284,8 @@ def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
         rows = ({name_of.get(key, key): row[key] for key in row} for row in metadata_in(more.tables.mentions))
         more = _with(more, "mentions", metadata=json_strings(rows))
     tables = Tables.joined([documents.tables, more.tables])
-    check_ids(tables)
+    if rows_with(more.tables.mentions["mention_id"].to_pylist(), documents.tables.mentions["mention_id"]):
+        check_ids(tables)
     return Corpus(tables, Counter(documents.notes) + Counter(more.notes), documents.index_names)
 
 

@@ -303,6 +303,8 @@ class Links:
     """(rows,) ids of the mentions."""
     mention: Ids
     """(rows,) the number of each mention."""
+    cluster: Ids
+    """(rows,) the row of each mention's cluster."""
     columns: Mapping[str, Column]
     """The columns after ``mention_id``."""
 
@@ -381,7 +383,9 @@ def links_of(
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
         columns["follows"] = lambda mentions: names.ids_at(follows[mentions])
     order = [*SCHEMA["links"]].index
-    return Links(names.ids, mention, {name: columns[name] for name in sorted(columns, key=order)})
+    return Links(
+        names.ids, mention, cluster_ids[1][mention], {name: columns[name] for name in sorted(columns, key=order)}
+    )
 
 
 def _decision_columns(
@@ -465,23 +469,33 @@ def _reason_columns(node_ids: Column, retrieval: Retrieval, clusters: Partition)
     alone = np.flatnonzero((source < 0) & together.any(axis=1))
     source[alone] = near[alone, first[alone]]
     joined = np.flatnonzero((source >= 0) & ~np.isneginf(clusters.weight[n_entities:]))
-    why = retrieval.reasons
+    why, row, before = retrieval.reasons, retrieval.as_before, retrieval.links
 
     @cache
-    def lists() -> list[pa.Array]:
-        """Return the reasons and their log-odds, which are computed when somebody reads them."""
-        features, log_odds = why(source[joined], joined)
-        known = np.zeros((n, features.shape[1]), np.bool_)
-        known[joined] = counted = np.isfinite(log_odds)
-        start = starts(known.sum(axis=1))
-        flat = strings(features[counted].tolist()), _floats(log_odds[counted])
-        return [pa.ListArray.from_arrays(start, column) for column in flat]
+    def lists() -> tuple[Ids, list[pa.Array]]:
+        """Return the place of each mention's reasons, and these and their log-odds, made when somebody reads them."""
+        old, new, kept = joined[:0], joined, list[list[pa.Array]]([[], []])
+        if row is not None and before is not None:
+            old = joined[(row[joined] >= 0) & (row[source[joined] - n_entities] >= 0)]
+            columns = before(row[old], ["nearest", "reasons", "reason_log_odds"])
+            nearest, *known = (column.combine_chunks() for column in columns.columns)
+            is_same = pc.and_(pc.equal(nearest, node_ids(source[old])), pc.greater(pc.list_value_length(known[0]), 0))
+            kept = [[column.filter(is_same)] for column in known]
+            old = old[np.from_dlpack(pc.indices_nonzero(pc.fill_null(is_same, False)))]
+            new = np.setdiff1d(joined, old, assume_unique=True)
+        features, shares = why(source[new], new)
+        counted = np.isfinite(shares)
+        flat = strings(features[counted].tolist()), _floats(shares[counted])
+        start = starts(np.append(counted.sum(axis=1), 0))  # the last list is that of all others
+        made = [pa.ListArray.from_arrays(start, column) for column in flat]
+        place = np.full(n, len(joined))
+        place[np.concatenate([old, new])] = np.arange(len(joined))
+        return place, [pa.concat_arrays([*one, other]) for one, other in zip(kept, made, strict=True)]
 
-    return {
-        "nearest": lambda mentions: node_ids(source[mentions]),
-        "reasons": lambda mentions: lists()[0].take(numbers(mentions)),
-        "reason_log_odds": lambda mentions: lists()[1].take(numbers(mentions)),
-    }
+    def column(which: int) -> Column:
+        return lambda mentions: lists()[1][which].take(numbers(lists()[0][mentions]))
+
+    return {"nearest": lambda mentions: node_ids(source[mentions]), "reasons": column(0), "reason_log_odds": column(1)}
 
 
 def _floats(values: Weights, missing: npt.NDArray[np.bool_] | None = None) -> pa.Array:

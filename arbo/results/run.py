@@ -206,7 +206,10 @@ class Run:
     @cached_property
     def cluster_rows(self) -> np.ndarray:
         """(mentions,) the row of each mention's cluster."""
-        return rows_among(self.link_rows.select(["cluster_id"])["cluster_id"], self.cluster_table["cluster_id"])
+        links = self.link_rows
+        if not isinstance(links, pa.Table):
+            return np.asarray(links.cluster)
+        return rows_among(links["cluster_id"], self.cluster_table["cluster_id"])
 
     @cached_property
     def parent_rows(self) -> np.ndarray:
@@ -250,7 +253,9 @@ class Run:
 
 def rows_in(a: Run, b: Run) -> Ints:
     """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
-    return rows_among(b.mention_table["mention_id"], a.mention_table["mention_id"])
+    now, was = (run.mention_table["mention_id"] for run in (b, a))
+    n = len(was) if now.slice(0, len(was)).equals(was) else 0  # all but the last are those of `a`
+    return np.append(np.arange(n), rows_among(now.slice(n), was))
 
 
 def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> "Table":

@@ -35,7 +35,7 @@ from arbo.data.tables import names_in
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import Entities, encoded
 from arbo.encoders.ngrams import NamedEntities
-from arbo.engine import Floats, Ids, Metric, Neighbors, Progress, Scanner, Searchable, Vectors
+from arbo.engine import Floats, Ids, Metric, Neighbors, Progress, Scanner, Searchable, Vectors, offer
 from arbo.errors import UsageError, listed
 from arbo.progress import Announce, quiet
 
@@ -248,10 +248,11 @@ def first_alike(
     is_alone = np.asarray(pc.equal(pc.utf8_trim_whitespace(names), ""))
     if apart:
         is_alone |= np.asarray(pc.is_in(mentions["mention_id"], pa.array(sorted(apart), pa.string())))
-    _, first, which = np.unique(
-        np.where(is_alone, -1 - np.arange(len(key)), key), return_index=True, return_inverse=True
-    )
-    return np.asarray(first[which], np.int64)
+    place = np.arange(len(key))
+    which, distinct = coded(pa.chunked_array([numbers(np.where(is_alone, -1 - place, key))]))
+    first = np.empty(len(distinct), np.int64)
+    first[which[::-1]] = place[::-1]
+    return first[which]
 
 
 def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:
@@ -313,16 +314,15 @@ def _compare_all(groups: Sequence[Group], queries: Vectors, lists: Neighbors, me
     query, thing = query[query != thing], thing[query != thing]
     dissimilarity = engine.pair_dissimilarity(queries, queries, query, thing, metric=metric)
     near = dissimilarity <= np.float32(within)
-    fill(lists, query[near], thing[near], dissimilarity[near], thing[near])
+    if lists.ids.shape[1]:
+        fill(lists, query[near], thing[near], dissimilarity[near])
 
 
-def fill(lists: Neighbors, query: Ids, thing: Ids, dissimilarity: Floats, rank: Ids) -> None:
-    """Write pairs into the lists of their queries, the least dissimilar ones first, and of these the lowest rank."""
-    order = np.lexsort((rank, dissimilarity, query))
-    place = np.arange(len(query)) - np.searchsorted(query[order], query[order])
-    order, place = (values[place < lists.ids.shape[1]] for values in (order, place))
-    row = query[order]
-    lists.ids[row, place], lists.dissimilarity[row, place] = thing[order], dissimilarity[order]
+@engine.kernel
+def fill(lists: Neighbors, query: Ids, thing: Ids, dissimilarity: Floats) -> None:
+    """Offer distinct pairs to the lists of their queries, which have at least one place; see `clustering.search`."""
+    for i in range(len(query)):
+        offer(lists.ids[query[i]], lists.dissimilarity[query[i]], thing[i], dissimilarity[i], False)
 
 
 def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:

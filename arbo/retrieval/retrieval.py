@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import issparse
 
@@ -135,6 +136,8 @@ class Retrieval:
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
     as_before: Ids | None = None
     """(mentions,) the row in an earlier run of each mention that has the neighbours of then; -1 for others."""
+    links: Callable[[Ids, list[str]], pa.Table] | None = None
+    """Returns columns of links of the earlier run, in rows of `as_before`; None without, or if reasons may change."""
     kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Arrays that an edge model or a reranker needs again when the run grows."""
 
@@ -220,6 +223,8 @@ class EarlierSearch:
     gone or has changed; without a knowledge base, nothing."""
     search_all: SearchAll
     """Searches what is not known, see `arbo.retrieval.groups.search_all`."""
+    links: Callable[[Ids, list[str]], pa.Table] | None
+    """See `Retrieval`."""
 
     def nearest_within(
         self,
@@ -363,7 +368,7 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
         encoder.threshold,
         encoder.settings,
         settings.within,
-        as_before=None if earlier is None else earlier.as_before(neighbors),
+        **({} if earlier is None else {"as_before": earlier.as_before(neighbors), "links": earlier.links}),
     )
     return _spelled(nearest, settings.kb) if settings.kb else nearest
 
