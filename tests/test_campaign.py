@@ -51,14 +51,12 @@ def test_a_run_that_goes_on_is_added_to_the_record(tmp_path: Path, monkeypatch: 
     """Seeds that were skipped count as tried; a run of other seeds replaces what was there."""
     monkeypatch.setattr(runner, "RECORD", tmp_path / "record.json")
     assert runner.untried("planted") == 0
-    for seeds, made, failed, expected in (
-        (range(4, 8), 3, [6], (3, [6], 4)),
-        (range(8, 11), 3, [10], (6, [6, 10], 7)),
-        (range(20, 22), 2, [], (2, [], 2)),
-    ):
-        runner._keep("planted", made, failed, seeds, 1.0)
+    expected = (3, [6], 4), (6, [6, 10], 7), (2, [], 2)
+    runs = (range(4, 8), [6]), (range(8, 11), [10]), (range(20, 22), [])
+    for (seeds, failed), figures in zip(runs, expected, strict=True):
+        runner._keep("planted", 2 + bool(failed), failed, seeds, 1.0)
         own = json.loads(runner.RECORD.read_text("utf-8"))["planted"]
-        assert (own["cases"], own["failed"], own["seeds"]) == expected
+        assert (own["cases"], own["failed"], own["seeds"]) == figures
         assert runner.untried("planted") == seeds.stop
     assert own["first"] == 20
     assert own["seconds"] == 1.0

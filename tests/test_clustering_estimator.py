@@ -1,7 +1,5 @@
 """The scikit-learn estimator: scikit-learn's own checks, the engine and scikit-learn as oracles, hostile input."""
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -32,9 +30,6 @@ def fitted(X: Any, *args: Any, entities: Any = None, **options: Any) -> Arboresc
     return ArborescenceClustering(*args, **options).fit(X, entities=entities)
 
 
-# --- scikit-learn's checks, none of them excused
-
-
 @parametrize_with_checks(
     [
         ArborescenceClustering(),
@@ -47,12 +42,6 @@ def test_scikit_learn_checks(estimator: ArborescenceClustering, check: Any) -> N
     check(estimator)
 
 
-@pytest.mark.slow
-def test_importing_the_engine_loads_no_scikit_learn() -> None:
-    code = "import sys, clustering\nassert 'sklearn' not in sys.modules\nclustering.ArborescenceClustering"
-    subprocess.run([sys.executable, "-c", code + "\nassert 'sklearn' in sys.modules"], check=True)
-
-
 def test_every_public_name_is_there() -> None:
     assert set(dir(clustering)) == set(clustering.__all__)
     for name in clustering.__all__:
@@ -61,16 +50,11 @@ def test_every_public_name_is_there() -> None:
         clustering.Nobody  # noqa: B018
 
 
-# --- against the engine and scikit-learn
-
-
 @every_form
 @every_metric
 @every_method
 @pytest.mark.parametrize("threshold", [None, 0.4, (0.2, 0.5)])
-def test_it_is_the_partition_of_the_inference_graph(
-    method: Method, metric: Metric, form: str, threshold: float | tuple[float, float] | None
-) -> None:
+def test_it_is_the_partition_of_the_graph(method: Method, metric: Metric, form: str, threshold: Any) -> None:
     X, E = form_of(gaussian(120, 6), form), form_of(gaussian(15, 6, 1), form)  # noqa: N806
     estimator = fitted(X, 4, entities=E, threshold=threshold, method=method, metric=metric)
     samples, known = Vectors.of(X), Vectors.of(E)
@@ -83,17 +67,11 @@ def test_it_is_the_partition_of_the_inference_graph(
     assert estimator.partition_.n_entities == 15
 
 
-# --- at the edge
-
-
 def test_a_zero_vector_is_at_dissimilarity_one_to_everything() -> None:
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.1], [0.0, 0.0]])  # noqa: N806
     assert fitted(X, 3, threshold=0.9).labels_.tolist() == [0, 1, 1, 2]
     assert fitted(X, 3, threshold=1).labels_.tolist() == [0, 0, 0, 0]
     assert fitted(X, 0, threshold=0.9, entities=[[1.0, 0.0]]).entity_.tolist() == [-1, 0, 0, -1]
-
-
-# --- refused
 
 
 @every_form
@@ -110,12 +88,9 @@ def test_not_finite_names_the_rows_and_whose_they_are(form: str, bad: float) -> 
 
 def test_entities_that_do_not_match() -> None:
     X = gaussian(5, 3)  # noqa: N806
-    wrong = (
-        (X, gaussian(2, 4), "4 features, but X has 3"),
-        (X, sp.csr_array(X), "both be dense or"),
-        (X, X[0], "2D array"),
-    )
-    for samples, entities, words in (*wrong, (sp.csr_array(X), X, "both be dense or both be sparse")):
+    other, forms = "4 features, but X has 3", "both be dense or both be sparse"
+    wrong = (X, gaussian(2, 4), other), (X, X[0], "2D array"), (X, sp.csr_array(X), forms), (sp.csr_array(X), X, forms)
+    for samples, entities, words in wrong:
         with pytest.raises(ValueError, match=words):
             fitted(samples, entities=entities)
 

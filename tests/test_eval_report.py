@@ -46,14 +46,9 @@ def cells(text):
     return [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
 
 
-# One system --------------------------------------------------------------------------------------------------
-
-
 def test_one_system_is_shown_with_recall_precision_and_interval():
-    lines = [
-        Line("F", Fixed(0.5), Fixed(0.25), Fixed(1.0), over="3 of 4"),
-        Line("accuracy", Fixed(-0.00001, interval=(-0.25, 1 / 3))),
-    ]
+    accuracy = Line("accuracy", Fixed(-0.00001, interval=(-0.25, 1 / 3)))
+    lines = [Line("F", Fixed(0.5), Fixed(0.25), Fixed(1.0), over="3 of 4"), accuracy]
     report = Report.of({"ours": lines}, title="Title", how=Resampling(level=0.9, seed=7))
     assert str(report).splitlines() == [
         "Title",
@@ -82,15 +77,17 @@ def test_what_has_no_meaning_is_a_dash_and_counts_as_zero():
     assert "-: nothing" not in str(Report.of({"ours": recall_alone, "theirs": recall_alone}))  # scores alone are shown
 
 
-def test_without_resampling_nothing_is_resampled():
+def test_without_resampling_nothing_is_resampled_nor_printing_works(tmp_path):
     lines = [Line("accuracy", Forbidden(0.5))]
     report = Report.of({"one": lines, "other": lines}, how=None)
     assert report.table.rows == [("accuracy", "0.5000", "0.5000")]
     assert report.table.notes() == []
     assert report.as_dict()["resampling"] is None
-
-
-# Several systems -----------------------------------------------------------------------------------------------
+    figure = Fixed(0.5, p=0.001)
+    report = Report.of({"a": [Line("F", figure)], "b": [Line("F", figure)]})
+    figure.__class__ = Forbidden
+    assert "0.5000**" in str(report) + report.to_markdown() + report.to_latex() + json.dumps(report.as_dict())
+    report.save(tmp_path / "report.json")
 
 
 @pytest.fixture
@@ -131,21 +128,8 @@ def test_too_few_documents_for_a_star_are_told(n_documents):
 
 def test_what_cannot_be_compared_is_named():
     short, long = (Line("F", Summed(np.ones((n, 2)), proportion)) for n in (3, 4))
-    with pytest.raises(
-        ValueError, match=r"line 'F' of 'b' cannot be compared with that of 'a': counts has shape \(4, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"'F' of 'b' cannot be compared with that of 'a': counts has shape \(4, 2\)"):
         Report.of({"a": [short], "b": [long]})
-
-
-# Formats ---------------------------------------------------------------------------------------------------------
-
-
-def test_printing_does_no_work(tmp_path):
-    figure = Fixed(0.5, p=0.001)
-    report = Report.of({"a": [Line("F", figure)], "b": [Line("F", figure)]})
-    figure.__class__ = Forbidden
-    assert "0.5000**" in str(report) + report.to_markdown() + report.to_latex() + json.dumps(report.as_dict())
-    report.save(tmp_path / "report.json")
 
 
 def test_json_says_all():

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from test_eval_cuts import by_label
+from test_eval_clusters import by_label
 
 import eval.figures as figures
 from eval import (
@@ -52,9 +52,6 @@ def collection(n_documents, rng, *, noise=0.3, n_entities=40, n_systems=1):
     return true, np.where(rng.random(wrong.shape) < noise, wrong, true), document
 
 
-# Resampling ------------------------------------------------------------------------------------------------
-
-
 def test_bootstrap_scores_documents_drawn_with_replacement():
     counts = shares(30, np.random.default_rng(1)).astype(float)
     drawn = np.random.default_rng(7).integers(30, size=(50, 30))
@@ -62,15 +59,14 @@ def test_bootstrap_scores_documents_drawn_with_replacement():
     assert bootstrap(counts, proportion, replace(HOW, n_resamples=50, seed=7)) == pytest.approx(expected, abs=1e-15)
 
 
-def test_samples_of_nothing_are_left_out():
+def test_samples_of_nothing_are_left_out_and_the_observed_exchange_counts():
     """The documents without anything to link say nothing of how sure the perfect score of the other is."""
     figure = Summed(np.array([[1, 1], [0, 0], [0, 0]]), proportion)
     assert figure.interval(HOW) == (1.0, 1.0)
     of_one_sample = {figure.interval(Resampling(n_resamples=1, seed=seed)) for seed in range(20)}
     assert of_one_sample == {None, (1.0, 1.0)}
-
-
-# Exchanging two systems --------------------------------------------------------------------------------------
+    better, worse = (Summed(np.full((50, 2), (right, 1)), proportion) for right in (1, 0))
+    assert better.against(worse, Resampling(n_permutations=99)) == (1.0, 0.01)
 
 
 @pytest.mark.parametrize("n_documents", [5, 70, 130])
@@ -98,11 +94,6 @@ def test_p_is_that_of_all_exchanges(pair):
     assert found == pytest.approx((observed, p), abs=1e-12)
 
 
-def test_of_random_exchanges_the_observed_one_is_counted():
-    better, worse = (Summed(np.full((50, 2), (right, 1)), proportion) for right in (1, 0))
-    assert better.against(worse, Resampling(n_permutations=99)) == (1.0, 0.01)
-
-
 @pytest.mark.parametrize("n_documents", [2, 8, 64, 65, 200])
 def test_a_system_does_not_differ_from_itself(n_documents):
     rng = np.random.default_rng(7)
@@ -112,14 +103,11 @@ def test_a_system_does_not_differ_from_itself(n_documents):
 
 @pytest.mark.parametrize("n_documents", [0, 1])
 def test_fewer_than_two_documents_say_nothing(n_documents):
-    figure = Summed(np.ones((n_documents, 2)), proportion)
-    assert figure.value == n_documents
-    assert figure.interval(HOW) is None
-    assert figure.against(figure, HOW) is None
-    figure = clusters([0, 0, 1][: 3 * n_documents], [0, 1, 1][: 3 * n_documents], [0] * 3 * n_documents)
-    assert figure.n_documents == n_documents
-    assert figure.interval(HOW) is None
-    assert figure.against(figure, HOW) is None
+    shown = Summed(np.ones((n_documents, 2)), proportion)
+    labels = clusters([0, 0, 1][: 3 * n_documents], [0, 1, 1][: 3 * n_documents], [0] * 3 * n_documents)
+    assert shown.value == labels.n_documents == n_documents
+    for figure in (shown, labels):
+        assert figure.interval(HOW) is figure.against(figure, HOW) is None
 
 
 @pytest.mark.parametrize(
@@ -138,9 +126,6 @@ def test_odd_counts_are_refused(call, words):
     assert Summed([[0.1 + 0.2, 0.3]], proportion).value == pytest.approx(1)  # a sum that was rounded up
 
 
-# Half-samples --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n", [2, 3, 6, 7])
 def test_means_of_half_samples_vary_as_the_mean_of_all_does(n):
     values = np.random.default_rng(n).normal(size=n)
@@ -148,13 +133,10 @@ def test_means_of_half_samples_vary_as_the_mean_of_all_does(n):
     assert half_sample_deviations(means, n).var() == pytest.approx(values.var(ddof=1) / n)
 
 
-def test_half_samples_are_halves_and_fair():
+def test_half_samples_are_halves_fair_and_score_their_own_mentions():
     halves = np.array(list(half_samples(7, replace(HOW, n_half_samples=4000))))
     assert (halves.sum(axis=1) == 3).all()
     assert halves.mean(axis=0) == pytest.approx(3 / 7, abs=0.03)
-
-
-def test_a_half_is_scored_by_its_own_mentions():
     true, (predicted,), document = collection(10, np.random.default_rng(9))
     how = Resampling(n_half_samples=20)
     drawn = [half[document] for half in half_samples(10, how)]
@@ -194,26 +176,19 @@ def test_clusters_of_other_mentions_are_refused():
         clusters([0, 0], [0, 0, 0], [0])
 
 
-# What intervals and p-values promise -----------------------------------------------------------------------------
-
-
 def test_intervals_of_counts_cover():
-    rng, n_documents, n_collections = np.random.default_rng(13), 40, 300
+    rng = np.random.default_rng(13)
     population = shares(400_000, rng)
     truth = ratio(*population.sum(axis=0))
-    intervals = [
-        Summed(population[rng.choice(len(population), n_documents)], proportion).interval(FEW)
-        for _ in range(n_collections)
-    ]
+    drawn = (population[rng.choice(len(population), 40)] for _ in range(300))
+    intervals = [Summed(documents, proportion).interval(FEW) for documents in drawn]
     assert 0.89 < np.mean([low <= truth <= high for low, high in intervals]) < 0.99
 
-
-# Lines -------------------------------------------------------------------------------------------------------------
 
 METRICS = {"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
 
 
-def test_a_score_of_nothing_is_told_from_a_score_of_zero():
+def test_a_score_of_nothing_is_told_from_zero_and_singletons_are_removed():
     singletons = coreference_lines(2 * [coreference_counts([["a"], ["b"]], [["a"], ["b"]])])
     assert {line.name for line in singletons if not line.score.is_defined} == {"MUC"}
     apart = coreference_lines(2 * [coreference_counts([["a", "b"]], [["a"], ["b"]])])
@@ -221,6 +196,13 @@ def test_a_score_of_nothing_is_told_from_a_score_of_zero():
     assert (muc.recall.value, muc.recall.is_defined) == (0.0, True)
     assert (muc.precision.value, muc.precision.is_defined) == (0.0, False)
     assert (muc.score.value, muc.score.is_defined) == (0.0, True)
+    """As coval does: key {1, 2}, {3}; response {1}, {2, 3} become {1, 2} and {2, 3}."""
+    lines = cluster_lines([0, 0, 1], [0, 1, 1], ["a", "b", "b"], singletons=False)
+    expected = coreference_counts([[1, 2]], [[2, 3]])
+    assert [line.name for line in lines] == [*METRICS, "CoNLL"]
+    assert lines[-1].score.value == pytest.approx(scores_from_counts(expected)["conll"])
+    same = cluster_lines([0, 0, 1, 2], [0, 0, 1, 2], ["a", "b", "c", "d"], singletons=False)
+    assert same[-1].score.interval(FEW) is not None
 
 
 def test_lines_of_clusters_are_the_scores_of_all_mentions():
@@ -237,13 +219,3 @@ def test_lines_of_clusters_are_the_scores_of_all_mentions():
     for line in lines:
         low, high = line.score.interval(FEW)
         assert low < line.score.value < high
-
-
-def test_singletons_are_removed_from_either_side():
-    """As coval does: key {1, 2}, {3}; response {1}, {2, 3} become {1, 2} and {2, 3}."""
-    lines = cluster_lines([0, 0, 1], [0, 1, 1], ["a", "b", "b"], singletons=False)
-    expected = coreference_counts([[1, 2]], [[2, 3]])
-    assert [line.name for line in lines] == [*METRICS, "CoNLL"]
-    assert lines[-1].score.value == pytest.approx(scores_from_counts(expected)["conll"])
-    same = cluster_lines([0, 0, 1, 2], [0, 0, 1, 2], ["a", "b", "c", "d"], singletons=False)
-    assert same[-1].score.interval(FEW) is not None

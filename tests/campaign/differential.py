@@ -9,19 +9,22 @@ import histories
 import networkx as nx
 import numpy as np
 import pytest
-import test_eval_clustering as pairs
-import test_eval_coreference as chains
-import test_eval_cuts as cut
-import test_eval_linking as links
-import test_eval_spans as spans
 from builders import document
 from engine_builders import METRICS, assert_same, brute, faiss_threads, make, mention_graph, same, vectors
 from oracles import decisions as decided, graphs, trees
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 from sklearn.metrics.cluster import pair_confusion_matrix
-from test_clustering_growth import rows, rows_of
-from test_clustering_index import filtered, names
-from test_clustering_knn import nearly_equal
+from test_clustering_search import filtered, names, nearly_equal, rows, rows_of
+from test_eval_clusters import (
+    assert_conll_is_right,
+    assert_each_cut_is_right,
+    clusters_of,
+    from_sklearn,
+    pair_counts,
+    purity_by_pairs,
+    recall_by_definition,
+)
+from test_eval_mentions import by_brute_force, counted, csr
 
 import arbo
 import eval as metrics
@@ -40,9 +43,6 @@ INF = float("inf")
 
 def _one(rng: np.random.Generator, among: Any) -> Any:
     return among[rng.integers(len(among))]
-
-
-# Graphs
 
 
 def _graph(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -143,13 +143,10 @@ def _trees(seed: int, folder: Path) -> None:
     assert sorted(trees.merges_of(average), key=lambda merge: merge[0]) == sorted(expected)
     assert average.height.tolist() == sorted(average.height.tolist())
     metric, is_tied = _one(rng, METRICS), rng.random() < 0.5
-    points, root = (
-        (rng.integers(-2, 3, shape) if is_tied else rng.normal(size=shape)).astype(np.float32) for shape in ((n, 3), n)
-    )
-    grown, complete = (
-        trees.grown(points, root, metric, _one(rng, [0, 4096])),
-        trees.complete_graph(points, root, metric),
-    )
+    drawn = (rng.integers(-2, 3, shape) if is_tied else rng.normal(size=shape) for shape in ((n, 3), n))
+    points, root = (array.astype(np.float32) for array in drawn)
+    grown = trees.grown(points, root, metric, _one(rng, [0, 4096]))
+    complete = trees.complete_graph(points, root, metric)
     is_tied = len(np.unique(complete.weight)) < n + n * (n - 1) // 2
     for method in ("minimax",) if is_tied else ("minimax", "arborescence"):
         found = partition(complete, method)
@@ -157,24 +154,19 @@ def _trees(seed: int, folder: Path) -> None:
         assert grown.weight.tolist() == found.weight[1:].tolist()
 
 
-# Metrics
-
-
 def _clusters(seed: int, folder: Path) -> None:
     rng = np.random.default_rng(seed)
     n, kinds = int(rng.integers(1, 30)), int(rng.integers(1, 9))
     true, pred = rng.integers(-3, kinds - 3, (2, n)).tolist()
-    scores, expected = metrics.clustering_scores(true, pred), pairs.from_sklearn(true, pred)
+    scores, expected = metrics.clustering_scores(true, pred), from_sklearn(true, pred)
     assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
     (neither, wrong), (missed, right) = (pair_confusion_matrix(true, pred) // 2).tolist()
-    assert pairs.pair_counts(true, pred) == (right, wrong, missed, neither)
-    sides = []
-    for _ in "12":
-        owner = {int(m): int(rng.integers(0, 4)) for m in rng.permutation(7)[: rng.integers(0, 6)]}
-        sides.append(chains.clusters_of(owner))
+    assert pair_counts(true, pred) == (right, wrong, missed, neither)
+    draws = ([(int(m), int(rng.integers(0, 4))) for m in rng.permutation(7)[: rng.integers(0, 6)]] for _ in "12")
+    sides = [clusters_of(dict(owner)) for owner in draws]
     counts = metrics.coreference_counts(*sides)
     for metric in ("muc", "b3", "ceafm", "ceafe", "lea"):
-        slow = [*chains.recall_by_definition(metric, *sides), *chains.recall_by_definition(metric, *sides[::-1])]
+        slow = [*recall_by_definition(metric, *sides), *recall_by_definition(metric, *sides[::-1])]
         assert counts[metric] == pytest.approx(slow, abs=1e-12), metric
     rooted = list(range(n := int(rng.integers(0, 10))))
     left, right = [], []
@@ -184,9 +176,9 @@ def _clusters(seed: int, folder: Path) -> None:
         rooted.append(n + i)
     forest = rng.integers(-1, 4, n).tolist(), left, right, sorted(rng.choice([-1.5, 0.0, 0.1, 2.0], len(left)).tolist())
     cuts = metrics.all_cuts(*forest)
-    assert cuts.dendrogram_purity == pytest.approx(cut.purity_by_pairs(*forest), abs=1e-14)
-    cut.assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
-    cut.assert_conll_is_right(*forest)
+    assert cuts.dendrogram_purity == pytest.approx(purity_by_pairs(*forest), abs=1e-14)
+    assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
+    assert_conll_is_right(*forest)
 
 
 def _mentions(seed: int, folder: Path) -> None:
@@ -197,11 +189,11 @@ def _mentions(seed: int, folder: Path) -> None:
     seen, ks = rng.random(n) < 0.5, [4, 1, 2]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linking, "_CELLS", int(rng.integers(1, 40)))  # blocks of any size
-        scores = metrics.linking_scores(*links.csr(gold), predicted, candidates=candidates, k=ks, seen=seen)
-    overall = metrics.linking_outcomes(*links.csr(gold), predicted, candidates=candidates).count(k=ks)
+        scores = metrics.linking_scores(*csr(gold), predicted, candidates=candidates, k=ks, seen=seen)
+    overall = metrics.linking_outcomes(*csr(gold), predicted, candidates=candidates).count(k=ks)
     assert vars(scores) == vars(scores) | vars(overall)
     for counts, group in ((overall, seen | True), (scores.seen, seen), (scores.unseen, ~seen)):
-        assert counts == links.by_brute_force(np.flatnonzero(group).tolist(), gold, predicted, candidates, ks)
+        assert counts == by_brute_force(np.flatnonzero(group).tolist(), gold, predicted, candidates, ks)
     flags, annotated = rng.random((2, n)) < 0.5, np.append(rng.random(n - 1) < 0.8, True)
     own = metrics.nil_scores(*flags, annotated=annotated)
     expected = precision_recall_fscore_support(*flags[:, annotated], labels=[True], average="micro", zero_division=0)
@@ -218,21 +210,13 @@ def _mentions(seed: int, folder: Path) -> None:
     if flags[0][some].any():
         place = np.unique(score[some], return_inverse=True)[1]
         assert curve.average_precision == pytest.approx(average_precision_score(flags[0][some], -place))
-    items = [
-        [
-            [
-                [(int(b), int(b + size)) for b, size in rng.integers(1, 5, (rng.integers(1, 4), 2)) * [2, 1]]
-                for _ in "ab"
-            ]
-            for _ in range(n)
-        ]
-        for _ in "12"
-    ]
+
+    def mention() -> list[tuple[int, int]]:
+        return [(int(b), int(b + size)) for b, size in rng.integers(1, 5, (rng.integers(1, 4), 2)) * [2, 1]]
+
+    items = [[[mention(), mention()] for _ in range(n)] for _ in "12"]
     found = metrics.span_scores(*items)
-    assert [tuple(row) for row in found.items.tolist()] == list(map(spans.counted, *items))
-
-
-# Search
+    assert [tuple(row) for row in found.items.tolist()] == list(map(counted, *items))
 
 
 def _problem(rng: np.random.Generator) -> dict[str, Any]:
@@ -264,9 +248,8 @@ def _search(seed: int, folder: Path) -> None:
     how = {name: given[name] for name in ("metric", "self_ids")}
     everything = brute(**given, k=given["n"])
     there = np.append(everything.dissimilarity[np.isfinite(everything.dissimilarity)], np.float32(1))
-    limit = np.float32(
-        [np.nextafter(_one(rng, there), np.float32(_one(rng, [-9, 9]))) for _ in range(len(given["queries"]))]
-    )
+    ends = ((_one(rng, there), np.float32(_one(rng, [-9, 9]))) for _ in given["queries"])
+    limit = np.float32([np.nextafter(*own) for own in ends])
     limit = np.where(rng.random(len(limit)) < 0.4, rng.choice(there, len(limit)), limit)
     limit[rng.random(len(limit)) < 0.1] = _one(rng, [-INF, INF])
     form = _one(rng, ["dense", "sparse"])
@@ -341,9 +324,6 @@ def _shards(seed: int, folder: Path) -> None:
     same(found, expected)
 
 
-# Links
-
-
 def _links(seed: int, folder: Path) -> None:
     """Domains and documents alone, with each edge from a full scan, and the partition from its definition."""
     rng = np.random.default_rng(seed)
@@ -380,19 +360,12 @@ def _links(seed: int, folder: Path) -> None:
         ):
             if len(places) and most:
                 lists = brute(points[[i]], matrix[places], most, metric=metric)
-                near_ones = [
-                    (w, int(places[j]))
-                    for j, w in zip(lists.ids[0], lists.dissimilarity[0].tolist(), strict=True)
-                    if j >= 0
-                ]
+                listed = zip(lists.dissimilarity[0].tolist(), lists.ids[0], strict=True)
+                found_ones = [(w, int(places[j])) for w, j in listed if j >= 0]
                 if not shift:  # of two entities that are equally near, the one that is spelled like the mention
-                    near_ones = [
-                        min(
-                            near_ones,
-                            key=lambda one: (one[0], _spelling_distance(mention.text, (kb[one[1]].name,)), one[1]),
-                        )
-                    ]
-                edges += [(place + shift, n + i, w) for w, place in near_ones]
+                    spelled = [(w, _spelling_distance(mention.text, (kb[j].name,)), j) for w, j in found_ones]
+                    found_ones = [min(spelled)[::2]]
+                edges += [(place + shift, n + i, w) for w, place in found_ones]
     allowed = [float(np.float32(x)) for x in limit]
     directed = method != "undirected"
     lightest = graphs.allowed(edges, n, tuple(allowed), directed=directed)
@@ -402,9 +375,8 @@ def _links(seed: int, folder: Path) -> None:
         root = where[n + link]
         assert found.link_of(one).entity == (kb[root].id if root < n else None), (one, edges)
         first = found.link_of(one).cluster
-        assert all(
-            (found.link_of(m.id).cluster == first) == (where[n + j] == root) for j, (m, *_) in enumerate(mentions)
-        )
+        same_cluster = [found.link_of(m.id).cluster == first for m, *_ in mentions]
+        assert same_cluster == [where[n + j] == root for j in range(len(mentions))]
 
 
 CAMPAIGNS = {

@@ -98,17 +98,9 @@ def _disks(seed: int, folder: Path) -> None:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
+_ASKS = "{}: an error that says why, no half file, then success"
 CAMPAIGNS = {
-    "calls": Campaign(
-        _calls,
-        "a file operation fails: an error that says why, no half file, then success",
-        3000,
-        1,
-        seconds=900,
-        slow=True,
-        begin=23,  # `add`, which other campaigns have run already; a training alone takes 20 s
-    ),
-    "disks": Campaign(
-        _disks, "a disk is full: an error that says why, no half file, then success", 600, 0, seconds=900
-    ),
+    # The first seed is of `add`, which other campaigns have run already; a training alone takes 20 s.
+    "calls": Campaign(_calls, _ASKS.format("a file operation fails"), 3000, 1, seconds=900, slow=True, begin=23),
+    "disks": Campaign(_disks, _ASKS.format("a disk is full"), 600, 0, seconds=900),
 }

@@ -123,8 +123,5 @@ def _variants(seed: int, folder: Path) -> None:
     assert kb.notes == {**dict.fromkeys(["nodes other than classes left out"] * (format_ == "obographs"), 1)}
 
 
-CAMPAIGNS = {
-    "variants": Campaign(
-        _variants, "a knowledge base is the same in all ways that a format allows", many=20_000, few=200
-    )
-}
+_ASKS = "a knowledge base is the same in all ways that a format allows"
+CAMPAIGNS = {"variants": Campaign(_variants, _ASKS, many=20_000, few=200)}

@@ -17,8 +17,6 @@ from builders import document, kb_of
 from commands import asked
 
 import arbo
-from arbo.data.corpus import Corpus
-from arbo.edges.model import EdgeModel
 from arbo.encoders.index import check_index
 from campaign.runner import Campaign
 
@@ -30,16 +28,13 @@ KB = kb_of(
 _KEPT = TemporaryDirectory(prefix="arbo-campaign-folders-")
 
 
-def _corpus() -> Corpus:
-    rows = [
-        document("a", ("marsh fever", ["E1"]), ("zzz", []), "kelp"),
-        document("b", "marsh fevers", "zzz", ("fever", ["E3", "E1"])),
-        document("c", "kelp blight", "zzzz"),
-    ]
+def _corpus() -> arbo.Corpus:
+    rows = [document("a", ("marsh fever", ["E1"]), ("zzz", []), "kelp"), document("c", "kelp blight", "zzzz")]
+    rows.insert(1, document("b", "marsh fevers", "zzz", ("fever", ["E3", "E1"])))
     texts = [{"id": d.id, "text": d.text, "year": 3, "mentions": [
         {"id": m.id, "spans": [[m.start, m.end]], "type": "X", "note": "n", "entities": m.gold} for m in d.mentions
     ]} for d in rows]  # fmt: skip
-    return Corpus.of(texts)
+    return arbo.Corpus.of(texts)
 
 
 _CORRECTIONS = [
@@ -68,7 +63,7 @@ def originals() -> dict[str, Path]:
         "plain": linker.link(documents[:2]),
         "corrected": linker.link(documents, root / "corrections.jsonl"),
         "found": arbo.Linker(config=config).discover(documents),
-        "edges": arbo.Linker(base, config=config, edges=EdgeModel.load("english")).link(documents),
+        "edges": arbo.Linker(base, config=config, edges=arbo.EdgeModel.load("english")).link(documents),
     }
     for name, run in runs.items():
         run.save(root / name)
@@ -162,9 +157,8 @@ def _edges() -> dict[str, Any]:
     for name in ("mentions", "entities"):
         if trees := model.get(name):
             cut = trees["roots"][3]
-            trees.update(
-                {key: one[:cut] for key, one in trees.items() if isinstance(one, list)}, roots=trees["roots"][:3]
-            )
+            trees |= {key: one[:cut] for key, one in trees.items() if isinstance(one, list)}
+            trees["roots"] = trees["roots"][:3]
     return dict(model)
 
 

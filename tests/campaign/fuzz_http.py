@@ -16,10 +16,8 @@ from serve_builders import client_of, linker
 import arbo
 from campaign.runner import Campaign
 
-_LINKED = [
-    {"text": "Marsh fever and a fen \U0001f98a.", "spans": [[0, 11], [18, 3]], "domain": None},
-    {"text": "hill fever in the marsh"},
-]
+_MARSH = {"text": "Marsh fever and a fen \U0001f98a.", "spans": [[0, 11], [18, 3]], "domain": None}
+_LINKED = [_MARSH, {"text": "hill fever in the marsh"}]
 _ANNOTATED = {"text": "Marsh fever", "denotations": [{"id": "T1", "span": {"begin": 0, "end": 5}, "obj": "Disease"}]}
 _QUERIES = {
     "q0": {"query": "marsh fever", "type": "Disease", "limit": 3, "properties": [{"pid": "definition", "v": "fever"}]},
@@ -88,13 +86,11 @@ def _client() -> _Client:
 
 def _service(seed: int, folder: Path) -> None:
     chance, client = random.Random(seed), _client()
-    headers = {
-        "content-type": chance.choice(["application/json", "text/plain", "application/x-www-form-urlencoded", ""])
-    }
+    kinds = "application/json", "text/plain", "application/x-www-form-urlencoded", ""
+    headers = {"content-type": chance.choice(kinds)}
     path = chance.choice([*_BODIES, *_BODIES, "/entities", "/search", "/health", "/openapi.json", "*"])
-    more = chance.choice(
-        ["", "", f"?candidates={quote(_text(chance, '3'))}", f"?collective={_text(chance, 'true')[:20]}"]
-    )
+    further = f"?candidates={quote(_text(chance, '3'))}", f"?collective={_text(chance, 'true')[:20]}"
+    more = chance.choice(["", "", *further])
     if path in _BODIES:
         _check(client.post(path + quote(more, "?=%&"), content=_json(_BODIES[path], chance), headers=headers))
     elif path == "/entities":
@@ -115,15 +111,12 @@ def _reconcile(seed: int, folder: Path) -> None:
     elif how < 4:
         form = {name: _json(value, chance).decode("utf-8", "replace")}
         content = None if chance.random() < 0.8 else mutations.mutated(f"{name}={quote(form[name])}".encode(), chance)
-        typed = {"content-type": "application/x-www-form-urlencoded"}
-        _check(
-            client.post("/reconcile", **({"data": form} if content is None else {"content": content, "headers": typed}))
-        )
+        typed = {"content": content, "headers": {"content-type": "application/x-www-form-urlencoded"}}
+        _check(client.post("/reconcile", **({"data": form} if content is None else typed)))
     elif how == 4:
         kind, prefix = _text(chance, "entity", "type", "property"), _text(chance, "mar", "D", "def")
-        _check(
-            client.get(f"/reconcile/suggest/{quote(kind, '')}", params={"prefix": prefix, "cursor": _text(chance, "0")})
-        )
+        given = {"prefix": prefix, "cursor": _text(chance, "0")}
+        _check(client.get(f"/reconcile/suggest/{quote(kind, '')}", params=given))
     else:
         path, key = chance.choice([("properties", "type"), ("preview", "id"), ("properties", "limit")])
         _check(client.get(f"/reconcile/{path}", params={key: _text(chance, *_IDS, "Disease", "10")}))
@@ -131,6 +124,7 @@ def _reconcile(seed: int, folder: Path) -> None:
 
 _KEPT = TemporaryDirectory(prefix="arbo-campaign-http-")
 _TOKEN = "secret"
+_ANSWERS = ["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "skip", "undo"]
 
 
 @cache
@@ -165,13 +159,8 @@ def _explore(seed: int, folder: Path) -> None:
             names = ["row" if view == "texts" else "id"]
         _check(client.get(f"/api/{view}", params={name: _text(chance, *usual) for name in names}, headers=headers))
     elif how < 0.95:
-        answer = {
-            "mention_id": chance.choice(ids),
-            "answer": chance.choice(
-                ["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "skip", "undo"]
-            ),
-            "value": chance.choice([*ids, "x", "", mutations.text(chance)]),
-        }
+        answer = {"mention_id": chance.choice(ids), "answer": chance.choice(_ANSWERS)}
+        answer["value"] = chance.choice([*ids, "x", "", mutations.text(chance)])
         _check(client.post("/api/review/answer", content=_json(answer, chance), headers=headers))
     else:
         _check(client.get(f"/{quote(_text(chance, 'index.html', 'page.js', '../page.py', 'api'))}", headers=headers))

@@ -16,15 +16,14 @@ import arbo
 from arbo.cli import app
 from campaign.fuzz_folders import originals
 from campaign.runner import Campaign
-from clustering import Graph, merge_tree, partition
+from clustering import METHODS, Graph, merge_tree, partition
 
 _LEFT_OUT = {"demo", "explore", "serve", "train"}
 """Verbs that listen, or train for minutes."""
+_NOT_TRIED = {"help", "workers", "encoder", "encoder_config", "reranker", "shards", "work", "settings_"}
 _NUMBERS = "0 1 -1 2 0.35 0,35 nan inf -inf 1e309 1e-320 2147483647 2147483648"
-_WORDS = [
-    *(*_NUMBERS.split(), "9" * 30, "none", "default", "jsonl", "minimax", "E1", "X", "X=Disease", "0.3,0.2", "a-0"),
-    *("M", "same-name", "average", "english"),
-]
+_OTHERS = "none default jsonl minimax E1 X X=Disease 0.3,0.2 a-0 M same-name average english"
+_WORDS = [*_NUMBERS.split(), "9" * 30, *_OTHERS.split()]
 
 
 @cache
@@ -33,9 +32,8 @@ def verbs() -> dict[tuple[str, ...], list[Any]]:
     found: dict[tuple[str, ...], list[Any]] = {}
     group = typer.main.get_command(app)
     for name, command in group.commands.items():
-        for words, one in [((name, own), sub) for own, sub in getattr(command, "commands", {}).items()] or [
-            ((name,), command)
-        ]:
+        below = [((name, own), one) for own, one in getattr(command, "commands", {}).items()]
+        for words, one in below or [((name,), command)]:
             if name not in _LEFT_OUT:
                 found[words] = one.params
     return found
@@ -70,12 +68,7 @@ def _options(seed: int, folder: Path) -> None:
     given: list[str] = [*words]
     for one in parameters:
         is_argument, wanted = one.param_type_name == "argument", one.required or one.name in ("docs", "kb")
-        if (
-            one.name in ("help", "workers", "encoder", "encoder_config", "reranker", "shards", "work", "settings_")
-            or "open" in one.opts
-        ):
-            continue
-        if chance.random() >= (0.97 if wanted else 0.12):
+        if one.name in _NOT_TRIED or "open" in one.opts or chance.random() >= (0.97 if wanted else 0.12):
             continue
         if is_argument:
             given += [_value(one, folder, chance) for _ in range(2 if chance.random() < 0.1 else 1)]
@@ -96,18 +89,16 @@ def _configurations(seed: int, folder: Path) -> None:
     config = mutations.changed(_CONFIG, chance)
     if chance.random() < 0.5 and isinstance(config, dict):
         key = chance.choice(sorted(_CONFIG))
-        config[key] = chance.choice(
-            [*mutations.EXTREMES, "average", "minimax", "undirected", "none", None, _CONFIDENCE]
-        )
+        others = "average", "minimax", "undirected", "none", None, _CONFIDENCE
+        config[key] = chance.choice([*mutations.EXTREMES, *others])
     whole: Any = {"config": config, "encoder": chance.choice([None, {}, {"model": "x"}]), "edges": None}
     if chance.random() < 0.2:
         whole = mutations.changed(whole, chance)
     file = folder / "tuned.json"
     content = json.dumps(whole).encode()
     file.write_bytes(mutations.mutated(content, chance) if chance.random() < 0.1 else content)
-    told = asked(
-        "link", files["docs.jsonl"], "--kb", files["kb.jsonl"], "--config", file, "--out", folder / "run", "--json"
-    )
+    job = "link", files["docs.jsonl"], "--kb", files["kb.jsonl"], "--config", file
+    told = asked(*job, "--out", folder / "run", "--json")
     if isinstance(told, dict):
         asked("explain", folder / "run", "a-1")
         run = arbo.Result.load(folder / "run")
@@ -129,9 +120,7 @@ def _numbers(seed: int, folder: Path) -> None:
     threshold = chance.choice([*extreme, None, 2**31, 1e300])
     try:
         graph = Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n + n_entities)
-        found = partition(
-            graph, method=chance.choice(["arborescence", "minimax", "undirected", "independent"]), threshold=threshold
-        )
+        found = partition(graph, method=chance.choice(METHODS), threshold=threshold)
     except (ValueError, TypeError) as error:
         problem = str(error)
         assert len(problem) > 10
@@ -146,9 +135,7 @@ def _numbers(seed: int, folder: Path) -> None:
 
 
 CAMPAIGNS = {
-    "verbs": Campaign(
-        _options, "options of any value give an answer or a clear error", many=40_000, few=50, seconds=120
-    ),
+    "verbs": Campaign(_options, "options of any value give an answer or a clear error", 40_000, 50, seconds=120),
     "configurations": Campaign(_configurations, "a configuration is refused, or obeyed and kept", many=20_000, few=12),
     "numbers": Campaign(_numbers, "the engine takes extreme numbers, or refuses them", many=100_000, few=300),
 }

@@ -1,7 +1,7 @@
 """Damaged files of every format: an error that says so, or data that survive each writer and reader."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,13 +41,8 @@ def _binary() -> tuple[dict[str, Files], dict[str, Files]]:
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "f"
-        rows = {
-            "document_id": ["d", "d"],
-            "text": ["flu and"] * 2,
-            "start": [0, 4],
-            "end": [3, 7],
-            "entity": ["D1", None],
-        }
+        rows: dict[str, Any] = {"document_id": ["d", "d"], "text": ["flu and"] * 2, "start": [0, 4], "end": [3, 7]}
+        rows["entity"] = ["D1", None]
         pq.write_table(pa.table(rows), file)
         documents = {"parquet": {"docs.parquet": file.read_bytes()}}
         save(arbo.KnowledgeBase([arbo.Entity("D1", "flu", ("grippe",))]), f := Path(folder) / "kb.parquet")
@@ -59,10 +54,8 @@ def _binary() -> tuple[dict[str, Files], dict[str, Files]]:
 
 def written(documents: Iterable[arbo.Document]) -> list[Any]:
     """Return all of documents that JSON lines keep, in a form that distinguishes 1, 1.0 and True."""
-    return [
-        repr((d.id, d.text, d.domain, _keys(d.metadata), [(m, _keys(m.metadata), m.score) for m in d.mentions]))
-        for d in documents
-    ]
+    own = ((d, [(m, _keys(m.metadata), m.score) for m in d.mentions]) for d in documents)
+    return [repr((d.id, d.text, d.domain, _keys(d.metadata), mentions)) for d, mentions in own]
 
 
 def _keys(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,10 +65,12 @@ def _keys(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _seen(documents: Iterable[arbo.Document], *, in_order: bool) -> list[str]:
     """Return texts and mentions; an id that is given twice is one. In BioC, passages order the mentions."""
-    mentions = {
-        d.id: [repr((m.spans, m.type, m.gold and (*dict.fromkeys(m.gold),))) for m in d.mentions] for d in documents
-    }
-    return sorted(repr((d.id, d.text, mentions[d.id] if in_order else sorted(mentions[d.id]))) for d in documents)
+
+    def mentions(one: arbo.Document) -> list[str]:
+        found = [repr((m.spans, m.type, m.gold and (*dict.fromkeys(m.gold),))) for m in one.mentions]
+        return found if in_order else sorted(found)
+
+    return sorted(repr((one.id, one.text, mentions(one))) for one in documents)
 
 
 def _documents_survive(corpus: arbo.Corpus, folder: Path, chance: random.Random) -> None:
@@ -113,15 +108,9 @@ def _entities_survive(kb: arbo.KnowledgeBase, folder: Path, chance: random.Rando
     problems_of(kb), figures_of(kb)
 
 
-def _case(
-    samples: Callable[[], dict[str, Files]],
-    read: Callable[..., Any],
-    survive: Callable[..., None],
-    seed: int,
-    folder: Path,
-) -> None:
+def _case(samples: dict[str, Files], read: Any, survive: Any, seed: int, folder: Path) -> None:
     chance = random.Random(seed)
-    name, files = chance.choice(sorted(samples().items()))
+    name, files = chance.choice(sorted(samples.items()))
     file = chance.choice([next(iter(files)), *files])
     (folder / "in").mkdir()
     for one, content in files.items():
@@ -143,11 +132,11 @@ def _case(
 
 
 def _documents(seed: int, folder: Path) -> None:
-    _case(lambda: {**DOCUMENTS, **_binary()[0]}, read_documents, _documents_survive, seed, folder)
+    _case({**DOCUMENTS, **_binary()[0]}, read_documents, _documents_survive, seed, folder)
 
 
 def _knowledge_bases(seed: int, folder: Path) -> None:
-    _case(lambda: {**ENTITIES, **_binary()[1]}, read_knowledge_base, _entities_survive, seed, folder)
+    _case({**ENTITIES, **_binary()[1]}, read_knowledge_base, _entities_survive, seed, folder)
 
 
 _ASKS = "a damaged file is refused by a clear error, or what was read comes back from every writer"

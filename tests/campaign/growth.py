@@ -41,14 +41,8 @@ def _ray() -> Any:
     return pool
 
 
+_SAME = "shards, processes and Ray give the same runs, byte by byte"
 CAMPAIGNS = {
     "histories": Campaign(_history, "a run that grew equals its refit, after each of four steps", many=20_000, few=6),
-    "machines": Campaign(
-        _machines,
-        "shards, processes and Ray give the same runs, byte by byte",
-        many=120,
-        few=1,
-        gigabytes=64,
-        processes=True,
-    ),
+    "machines": Campaign(_machines, _SAME, many=120, few=1, gigabytes=64, processes=True),
 }

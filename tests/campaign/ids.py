@@ -32,6 +32,5 @@ def _roundtrip(seed: int, folder: Path) -> None:
     assert Gold.of(read_documents(folder / "docs.csv"), kb).lists == right
 
 
-CAMPAIGNS = {
-    "roundtrip": Campaign(_roundtrip, "an id that the knowledge base has is found in every format", 20_000, 20)
-}
+_ASKS = "an id that the knowledge base has is found in every format"
+CAMPAIGNS = {"roundtrip": Campaign(_roundtrip, _ASKS, 20_000, 20)}

@@ -47,13 +47,5 @@ def _case(seed: int, folder: Path) -> None:
     check_finished(job, place, whole)
 
 
-CAMPAIGNS = {
-    "verbs": Campaign(
-        _case,
-        "link, discover, add, train, index and export, killed: then the files of an undisturbed run",
-        1200,
-        3,
-        seconds=900,
-        slow=True,
-    )
-}
+_ASKS = "link, discover, add, train, index and export, killed: then the files of an undisturbed run"
+CAMPAIGNS = {"verbs": Campaign(_case, _ASKS, 1200, 3, seconds=900, slow=True)}

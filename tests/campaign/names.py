@@ -15,9 +15,8 @@ _JOINS = (" ", "-", ", ", "/", "", "'s ", "+", " - ")
 
 def _name(chance: random.Random) -> str:
     first, *more = (chance.choice(_WORDS) for _ in range(chance.randrange(1, 4)))
-    return (
-        first + "".join(chance.choice(_JOINS) + word for word in more) + chance.choice(("", "", "", "+", "-", "s", "'"))
-    )
+    rest = "".join(chance.choice(_JOINS) + word for word in more)
+    return first + rest + chance.choice(("", "", "", "+", "-", "s", "'"))
 
 
 def _selflink(seed: int, _: Path) -> None:
@@ -31,8 +30,5 @@ def _selflink(seed: int, _: Path) -> None:
     assert linked == {name: name for name in names}
 
 
-CAMPAIGNS = {
-    "selflink": Campaign(
-        _selflink, "a mention that is letter by letter the name of one entity is linked to it", many=20_000, few=50
-    )
-}
+_ASKS = "a mention that is letter by letter the name of one entity is linked to it"
+CAMPAIGNS = {"selflink": Campaign(_selflink, _ASKS, many=20_000, few=50)}

@@ -31,10 +31,8 @@ _REFUSALS = "another process", "exists and is not an empty folder"
 def _together(commands: list[tuple[str, ...]], folder: Path, dies_after: float | None = None) -> list[int]:
     """Run commands at the same time, the first one perhaps killed; check what they say, and return their exit codes."""
     logs = [folder / f"{number}.log" for number in range(len(commands))]
-    verbs = [
-        Verb(command, str(log), dies_after=None if number else dies_after)
-        for number, (command, log) in enumerate(zip(commands, logs, strict=True))
-    ]
+    deaths = [dies_after, *[None] * (len(commands) - 1)]
+    verbs = [Verb(command, str(log), dies_after=at) for command, log, at in zip(commands, logs, deaths, strict=True)]
     codes = []
     for ended, log in zip(forks().run(*verbs), logs, strict=True):
         said = log.read_text("utf-8", "replace")
@@ -51,10 +49,8 @@ def _one_out(seed: int, folder: Path) -> None:
     whole = undisturbed(job)
     place = begin(job, folder / "place", whole.before)
     n, dies = random.choice([2, 2, 3, 4, 8]), random.random() < 0.3
-    words = [
-        job.others if job.others and job.name != "train again" and random.random() < 0.4 else job.arguments
-        for _ in range(n)
-    ]
+    others = job.others if job.name != "train again" else ()
+    words = [others if others and random.random() < 0.4 else job.arguments for _ in range(n)]
     dies_after = random.uniform(0, n * whole.seconds) if dies else None
     codes = _together([placed(own, place) for own in words], folder, dies_after)
     assert 0 in codes or -9 in codes
@@ -119,14 +115,11 @@ def _one_corrections(seed: int, folder: Path) -> None:
     assert wanted <= set(found), f"lost: {sorted(wanted - set(found))}"
 
 
+_ONE = "two to eight processes write one --out: one of them whole, and no mixture"
+_ALONE = "two to eight processes with one cache of embeddings: what each finds alone"
+_LINES = "reviews append to one file of corrections: no line is lost"
 CAMPAIGNS = {
-    "out": Campaign(
-        _one_out, "two to eight processes write one --out: one of them whole, and no mixture", 600, 2, slow=True
-    ),
-    "cache": Campaign(
-        _one_cache, "two to eight processes with one cache of embeddings: what each finds alone", 200, 1, slow=True
-    ),
-    "corrections": Campaign(
-        _one_corrections, "reviews append to one file of corrections: no line is lost", 600, 8, slow=True
-    ),
+    "out": Campaign(_one_out, _ONE, 600, 2, slow=True),
+    "cache": Campaign(_one_cache, _ALONE, 200, 1, slow=True),
+    "corrections": Campaign(_one_corrections, _LINES, 600, 8, slow=True),
 }

@@ -238,16 +238,9 @@ def main() -> None:
         for name in chosen:
             print(f"{name:28} {known[name].many:>9,}  {known[name].asks}")
         return
-    results = [
-        run(
-            name,
-            given.cases or known[name].many,
-            untried(name) if given.first is None else given.first,
-            given.workers,
-            kept=given.record,
-        )
-        for name in chosen
-    ]
+    firsts = {name: untried(name) if given.first is None else given.first for name in chosen}
+    how = {"workers": given.workers, "kept": given.record}
+    results = [run(name, given.cases or known[name].many, first, **how) for name, first in firsts.items()]
     if given.record:
         tell()
     raise SystemExit(0 if all(results) else 1)

@@ -52,10 +52,9 @@ def _kills(seed: int, folder: Path, address: str | None = None) -> None:
                 if victim != "node":
                     break
         told = process.communicate()[1]
-        assert {name: stamp for name, stamp in parts_of(folder / "work").items() if name in stamps} == stamps, (
-            "made again"
-        )
-        stamps |= parts_of(folder / "work")
+        now = parts_of(folder / "work")
+        assert {name: now.get(name) for name in stamps} == stamps, "made again"
+        stamps |= now
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL or "run the same command again" in told, told
@@ -145,9 +144,8 @@ def _ray_kills(seed: int, folder: Path) -> None:
 
 
 _ASKS = "a job whose {} are killed goes on: the same tables, and no finished part is made again"
-CAMPAIGNS = {  # a case has two to four kills
-    "processes": Campaign(_kills, _ASKS.format("workers or driver"), many=50, few=0, processes=True, slow=True),
-    "ray": Campaign(
-        _ray_kills, _ASKS.format("nodes, workers or driver"), many=50, few=0, gigabytes=64, processes=True, slow=True
-    ),
+_HOW: Any = {"many": 50, "few": 0, "processes": True, "slow": True}  # a case has two to four kills
+CAMPAIGNS = {
+    "processes": Campaign(_kills, _ASKS.format("workers or driver"), **_HOW),
+    "ray": Campaign(_ray_kills, _ASKS.format("nodes, workers or driver"), **_HOW, gigabytes=64),
 }

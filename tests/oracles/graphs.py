@@ -15,9 +15,6 @@ from clustering.arrays import concatenated
 INF = float("inf")
 
 
-# Random graphs: a list of (source, target, weight), and a threshold.
-
-
 def random_edges(rng, n_entities, n_nodes):
     return rng.integers(0, n_nodes, (rng.integers(0, 4 * n_nodes + 1), 2))
 
@@ -25,14 +22,10 @@ def random_edges(rng, n_entities, n_nodes):
 def neighbours(rng, n_entities, n_nodes):
     """Each mention has edges from a few near points on a line, and from one entity or none."""
     place = rng.random(n_nodes)
-    pairs = [
-        (u, v)
-        for v in range(n_entities, n_nodes)
-        for u in np.argsort(abs(place - place[v]))[: rng.integers(1, 5)]
-        if u >= n_entities
-    ]
+    mentions = range(n_entities, n_nodes)
+    pairs = [(u, v) for v in mentions for u in np.argsort(abs(place - place[v]))[: rng.integers(1, 5)] if u in mentions]
     if n_entities:
-        pairs += [(rng.integers(n_entities), v) for v in range(n_entities, n_nodes) if rng.random() < 0.6]
+        pairs += [(rng.integers(n_entities), v) for v in mentions if rng.random() < 0.6]
     return pairs
 
 
@@ -101,14 +94,10 @@ def graph_of(edges, n_entities, n_nodes):
     return Graph.from_edges(source, target, [e[2] for e in edges], n_entities=n_entities, n_nodes=n_nodes)
 
 
-# The definitions.
-
-
 def allowed(edges, n_entities, threshold, *, directed):
     """Without self-loops, what the threshold removes, and all but the lightest copy; {(u, v): weight}."""
-    entity_limit, mention_limit = (
-        threshold if isinstance(threshold, tuple) else (INF if threshold is None else threshold,) * 2
-    )
+    limit = INF if threshold is None else threshold
+    entity_limit, mention_limit = limit if isinstance(limit, tuple) else (limit, limit)
     lightest = {}
     for u, v, weight in edges:
         ends = (u, v) if directed else (min(u, v), max(u, v))
@@ -203,9 +192,6 @@ SLOW = {
     "undirected": kruskal,
     "independent": lambda lightest, n_entities, n_nodes: nearest_entity(lightest, n_entities),
 }
-
-
-# The comparison.
 
 
 def edges_of(result):
