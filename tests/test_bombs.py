@@ -1,7 +1,6 @@
 """Small files that declare, or unpack to, far more than they hold."""
 
 import gzip
-import re
 import tracemalloc
 from pathlib import Path
 
@@ -37,9 +36,7 @@ def test_xml_that_declares_attributes_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.xml"
     doctype = f'<!DOCTYPE collection [<!ATTLIST infon key CDATA "{"x" * 1000}">]>'
     file.write_text(f"{doctype}<collection>{'<infon></infon>' * 20_000}</collection>")
-    with pytest.raises(
-        arbo.DataError, match=re.escape(f"{file}, line 1: the XML declares an attribute with a default")
-    ):
+    with pytest.raises(arbo.DataError, match=r"a\.xml, line 1: the XML declares an attribute with a default"):
         read_documents(file, "bioc")
 
 

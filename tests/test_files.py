@@ -32,6 +32,8 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
         files.write_lines(["2"], tmp_path / "tuned.json")
     assert files_in(tmp_path) == {"tuned.json"}
     assert json.loads((tmp_path / "tuned.json").read_text("utf-8")) == {"a": 1}
+    value = {"a": [float("nan"), (1.5, -float("inf"))], 1: {"b": float("inf")}}
+    assert files.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -54,11 +56,6 @@ def test_no_pipe_or_device_is_replaced(tmp_path: Path) -> None:
             THING.check_replaceable(target)
     assert (tmp_path / "pipe").is_fifo()
     assert not Path("-").exists()
-
-
-def test_numbers_that_json_has_not_are_null() -> None:
-    value = {"a": [float("nan"), (1.5, -float("inf"))], 1: {"b": float("inf")}}
-    assert files.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}
 
 
 def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
@@ -126,7 +123,7 @@ def test_a_folder_that_is_replaced_is_there_at_any_time(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("exchanges", [pytest.param(True, marks=LINUX), False])
-def test_a_file_or_a_link_in_the_way_of_a_folder_leaves_nothing(
+def test_what_is_in_the_way_of_a_folder_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
 ) -> None:
     if not exchanges:

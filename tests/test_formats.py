@@ -11,20 +11,9 @@ from builders import save_lines
 from format_files import DOCUMENTS, ENTITIES, FOLDERS, filled, save, zipped
 
 import arbo
+from arbo import formats
 from arbo.errors import DataError, UsageError
-from arbo.formats import (
-    DOCUMENT_FORMATS,
-    GRAPHS,
-    KNOWLEDGE_BASE_FORMATS,
-    TABLES,
-    WRITERS,
-    DocumentFormat,
-    ExportFormat,
-    KnowledgeBaseFormat,
-    read_documents,
-    read_knowledge_base,
-    writer,
-)
+from arbo.formats import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, WRITERS, read_documents, read_knowledge_base, writer
 
 ALL = [("documents", name) for name in DOCUMENTS] + [("entities", name) for name in ENTITIES]
 GOLDEN = Path(__file__).with_name("format_contents.txt").read_text("utf-8")
@@ -65,9 +54,6 @@ def lines_of(one: Any) -> list[str]:
         gold = "-" if m.gold is None else " + ".join(m.gold) or "NIL"
         lines.append(f"  {m.id} {spans} {m.type} {gold}{more}")
     return lines
-
-
-# Good files
 
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
@@ -146,9 +132,6 @@ def test_a_file_without_items_is_an_error(tmp_path: Path, kind: str, name: str, 
             read(kind, save(tmp_path, name, {"some.dat": content}))
 
 
-# Several files, folders, duplicates
-
-
 @pytest.mark.parametrize(("kind", "name"), ALL)
 def test_a_folder_has_the_files_of_a_format_and_equal_items_are_one(tmp_path: Path, kind: str, name: str) -> None:
     if name in FOLDERS or name == "text" or "csv" in name or "tsv" in name:
@@ -163,10 +146,8 @@ def test_a_folder_has_the_files_of_a_format_and_equal_items_are_one(tmp_path: Pa
 
 
 def test_metadata_of_equal_items_that_are_lost_are_counted(tmp_path: Path) -> None:
-    lines = [
-        {"id": "d", "text": "flu", "mentions": [{"spans": [[0, 3]], "by": by}], "year": y}
-        for by, y in ("a1", "a2", "b1")
-    ]
+    flu = {"id": "d", "text": "flu"}
+    lines = [flu | {"mentions": [{"spans": [[0, 3]], "by": by}], "year": year} for by, year in ("a1", "a2", "b1")]
     corpus = read_documents(save_lines(tmp_path / "a.jsonl", *lines, lines[0]))
     dropped = "duplicate {0} dropped", "duplicate {0} whose other metadata were dropped"
     assert corpus.notes == {note.format("documents"): n for note, n in zip(dropped, (3, 2), strict=True)}
@@ -199,17 +180,14 @@ def test_several_inputs_and_patterns_are_one_corpus(tmp_path: Path) -> None:
             read_documents(nothing)
 
 
-# The table of formats
-
-
 def test_the_table_is_whole(tmp_path: Path) -> None:
-    tables = (DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, WRITERS)
-    for literal, table in zip((DocumentFormat, KnowledgeBaseFormat, ExportFormat), tables, strict=True):
+    literals = formats.DocumentFormat, formats.KnowledgeBaseFormat, formats.ExportFormat
+    for literal, table in zip(literals, (DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, WRITERS), strict=True):
         names = {name for part in get_args(literal) for name in (get_args(part) or (part,))}
         assert names == {*table}
-    assert {*TABLES} < {*WRITERS}
+    assert {*formats.TABLES} < {*WRITERS}
     assert all(callable(writer(name)) for name in WRITERS)
-    elsewhere = {"docbin", "parquet", "ecbplus-events", *GRAPHS}
+    elsewhere = {"docbin", "parquet", "ecbplus-events", *formats.GRAPHS}
     assert {name.split()[0] for name in DOCUMENTS} == {*DOCUMENT_FORMATS} - elsewhere
     assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet"}
     for function, known in (
@@ -292,9 +270,6 @@ def test_types_choose_mentions_and_entities(tmp_path: Path) -> None:
         read_documents(path, "pubtator", on_error="ignore")
 
 
-# Values and faults of one format, see `test_formats_documents` and `test_formats_entities`
-
-
 def check_value(folder: Path, kind: str, name: str, piece: str, added: str) -> None:
     """Insert a valid piece into a good file and check the lines that `shown` gets by it."""
     files = files_of(kind, name)
@@ -324,7 +299,7 @@ def places(kind: str, name: str, piece: str) -> dict[str, str]:
 
 
 def check_fault(
-    folder: Path, kind: str, name: str, place: str, piece: str, words: str, offset: int = 0, what: str | None = None
+    folder: Path, kind: str, name: str, place: str, piece: str, words: str, offset: int = 0, what: str = ""
 ) -> None:
     """Insert a malformed piece into a good file: the error has its place, and without it the content is that before."""
     files = files_of(kind, name)
@@ -344,7 +319,7 @@ def check_fault(
     assert [*items] == [*good]
 
 
-def test_a_repeated_key_of_bioc_has_several_ids(tmp_path: Path) -> None:
+def test_a_repeated_key_of_bioc_has_several_ids_and_what_was_split_is_said_once(tmp_path: Path) -> None:
     infons = {"type": ["Gene", "Other"], "NCBI Gene identifier": ["102", "103"]}
     written = "".join(f'<infon key="{key}">{value}</infon>' for key, values in infons.items() for value in values)
     (tmp_path / "docs.xml").write_text(
@@ -353,9 +328,6 @@ def test_a_repeated_key_of_bioc_has_several_ids(tmp_path: Path) -> None:
     )
     (read,) = read_documents(tmp_path / "docs.xml").mentions
     assert (read.type, read.gold) == ("Gene", ("102", "103"))
-
-
-def test_what_was_split_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "docs.txt").write_text("1|t|abc xyz\n1|a|\n1\t4\t7\txyz\tGene\t102,103\n")
     kb = arbo.KnowledgeBase([arbo.Entity("102", "xyz"), arbo.Entity("103", "xyz like")])
     result = arbo.Linker(kb).link(read_documents(tmp_path / "docs.txt"))

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from builders import python
 
 from arbo.errors import DataError
 from arbo.formats import files, read_documents, read_knowledge_base
@@ -32,9 +31,7 @@ def lines(path: Path, content: bytes) -> list[tuple[int, str]]:
         ("\ufeffgrippe à\r\n\U0001f600".encode("utf-16-be"), ["grippe à", "\U0001f600"]),
     ],
 )
-def test_the_first_bytes_tell_the_encoding_and_only_a_line_feed_ends_a_line(
-    tmp_path: Path, content: bytes, expected: list[str], packed: bool
-) -> None:
+def test_the_first_bytes_tell_the_encoding(tmp_path: Path, content: bytes, expected: list[str], packed: bool) -> None:
     for name in ("a.jsonl", "b.GZ", "a folder's näme 🙂.txt"):  # the name says nothing
         path = tmp_path / name
         assert lines(path, gzip.compress(content) if packed else content) == [*enumerate(expected, 1)]
@@ -114,8 +111,3 @@ def test_notes_name_what_is_left_out_of_a_folder(tmp_path: Path) -> None:
     assert read_documents(tmp_path).notes == {"files and subfolders left out: b.jsonl, pipe, sub": 3}
     (tmp_path / "kb.tsv").write_text("id\tname\nD1\tflu\n")
     assert sum(read_knowledge_base(tmp_path, "tsv").notes.values()) == 4
-
-
-def test_the_table_loads_no_format() -> None:
-    code = "import sys, arbo.formats; print({'obonet', 'networkx', 'numpy', 'rdflib'} & set(sys.modules))"
-    assert python(code).strip() == "set()"

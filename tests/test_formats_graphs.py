@@ -47,17 +47,13 @@ def tables(folder: Path, *names: str) -> list[list[dict[str, Any]]]:
 def graphrag(tmp_path: Path) -> Path:
     folder = tmp_path / "output"
     folder.mkdir()
-    names = "title", "type", "description", "text_unit_ids"
-    entities = [
-        {"id": f"e{row}", **dict(zip(names, values, strict=True))}
-        | {"frequency": len(values[3]), "degree": 9, "x": 0.0, "own": None, "parts": [{"a": row}]}
-        for row, values in enumerate(ENTITIES)
-    ]
+    entities, links = list[dict[str, Any]](), list[dict[str, Any]]()
+    for row, (title, kind, text, units) in enumerate(ENTITIES):
+        own = {"id": f"e{row}", "title": title, "type": kind, "description": text, "text_unit_ids": units}
+        entities.append(own | {"frequency": len(units), "degree": 9, "x": 0.0, "own": None, "parts": [{"a": row}]})
     names = "source", "target", "description", "weight", "text_unit_ids"
-    links = [
-        {"id": f"r{row}", **dict(zip(names, values, strict=True)), "combined_degree": 9}
-        for row, values in enumerate(LINKS)
-    ]
+    for row, values in enumerate(LINKS):
+        links.append({"id": f"r{row}", **dict(zip(names, values, strict=True)), "combined_degree": 9})
     units = [
         {"id": "u1", "entity_ids": ["e0", "e2"], "relationship_ids": ["r0", "other"]},
         {"id": "u2", "entity_ids": ["e1", "e0"], "relationship_ids": ["r1", "r2"]},
@@ -72,21 +68,16 @@ def graphrag(tmp_path: Path) -> Path:
 
 def test_entities_of_graphrag_are_merged_and_the_rest_stays(graphrag: Path, tmp_path: Path) -> None:
     notes = merged(graphrag, out := tmp_path / "merged")
-    assert notes == {
-        "nodes merged into others": 1,
-        "tables left out, which GraphRAG makes again: communities.parquet": 1,
-    }
+    left_out = "tables left out, which GraphRAG makes again: communities.parquet"
+    assert notes == {"nodes merged into others": 1, left_out: 1}
     entities, links, units, claims = tables(out, "entities", "relationships", "text_units", "covariates")
     assert [row["title"] for row in entities] == ["SHERLOCK HOLMES", "BAKER STREET", "WATSON", "Watson"]
     joined = {"description": "a detective\na detective in London", "text_unit_ids": ["u1", "u2", "u3"], "frequency": 3}
     (before,) = tables(graphrag, "entities")
     assert entities[0] == before[0] | joined | {"degree": 2}
-    shown = [(row["source"], row["target"], row["weight"], row["combined_degree"]) for row in links]
-    assert shown == [
-        ("SHERLOCK HOLMES", "BAKER STREET", 5.0, 3),
-        ("WATSON", "SHERLOCK HOLMES", None, 4),
-        ("WATSON", "WATSON", 1.0, 4),
-    ]
+    ends = "SHERLOCK HOLMES > BAKER STREET", "WATSON > SHERLOCK HOLMES", "WATSON > WATSON"
+    assert tuple(f"{row['source']} > {row['target']}" for row in links) == ends
+    assert [(row["weight"], row["combined_degree"]) for row in links] == [(5.0, 3), (None, 4), (1.0, 4)]
     assert links[0]["description"] == "lives in\nis the home of"
     assert [row["entity_ids"] for row in units] == [["e0", "e2"], ["e0"], ["e0", "e3", "e4"]]
     assert [row["relationship_ids"] for row in units] == [["r0", "other"], ["r0"], None]
@@ -159,16 +150,13 @@ def test_types_compare_without_case_and_a_placeholder_is_none(shared: Callable[[
     assert list(graph.edges(data="weight")) == [('"ANN LEE"', "System Admin", 2.5)]
 
 
-def test_a_node_without_a_type_has_that_of_its_name() -> None:
+def test_a_node_without_a_type_has_that_of_its_name_and_near_names_stay_apart(shared: Callable[[str], Path]) -> None:
     nodes = [("Lee, Ann", "Person"), ("ANN LEE", None)]
     nodes += [("Paris", "geo"), ("paris", " PERSON"), ("PARIS", "Unknown"), ("Rio", "None")]
     made = [Node.of(str(row), *node) for row, node in enumerate(nodes)]
     corpus = read_documents("g", lambda _: (made, print), "lightrag")
     assert [document.domain for document in corpus] == ["person", "person", "geo", "person", None, None]
     assert [*corpus.types] == ["Person", None, "geo", "PERSON", "Unknown", "None"]
-
-
-def test_names_that_differ_in_a_letter_a_sign_or_a_place_stay_apart(shared: Callable[[str], Path]) -> None:
     names = shared("cases/resolve_letters_and_signs.csv").read_text("utf-8").splitlines()[1:]
     names += ["Queensland, Australia", "Australia"]
     assert len(arbo.Linker().discover(names).clusters) == len(names)
@@ -285,33 +273,28 @@ def test_faults_of_graphrag_are_placed(graphrag: Path, file: str, change: Any, w
         arbo.read_documents(graphrag)
 
 
+FURTHER, DOCTYPE = "further.csv", '<!DOCTYPE graphml [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><graphml '
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("file", "old", "new", "words"),
     [
-        (">3.0<", ">abc<", "could not convert string to float: 'abc'"),
-        ('attr.type="double"', 'attr.type="number"', "unknown value 'number'"),
-        ("<graphml ", '<!DOCTYPE graphml [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><graphml ', "made of other entities"),
-        ("</graphml>", "", "no element found"),
+        (GRAPHML, ">3.0<", ">abc<", "could not convert string to float: 'abc'"),
+        (GRAPHML, 'attr.type="double"', 'attr.type="number"', "unknown value 'number'"),
+        (GRAPHML, "<graphml ", DOCTYPE, "made of other entities"),
+        (GRAPHML, "</graphml>", "", "no element found"),
+        (FURTHER, None, ":START_ID,:TYPE\n1,KNOWS\n", "relationships need the columns :START_ID and :END_ID"),
+        (FURTHER, None, ":ID,name\n1,a,b\n", "the file cannot be read .*Expected 2 columns, got 3"),
+        (FURTHER, None, ":ID,name\n1,a\n1,b\n", "'1'"),
     ],
 )
-def test_faults_of_graphml_are_placed(lightrag: Path, old: str, new: str, words: str) -> None:
-    text = (file := lightrag / GRAPHML).read_text("utf-8")
-    assert old in text
-    file.write_text(text.replace(old, new), "utf-8")
+def test_faults_of_text_are_placed(lightrag: Path, neo4j: Path, file: str, old: Any, new: str, words: str) -> None:
+    folder = lightrag if file == GRAPHML else neo4j
+    if old is not None:
+        text = (folder / file).read_text("utf-8")
+        assert old in text
+        new = text.replace(old, new)
+    (folder / file).write_text(new, "utf-8")
     with pytest.raises(arbo.DataError, match=words) as caught:
-        arbo.read_documents(lightrag)
-    assert caught.value.file == str(file)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (":START_ID,:TYPE\n1,KNOWS\n", "relationships need the columns :START_ID and :END_ID"),
-        (":ID,name\n1,a,b\n", "the file cannot be read .*Expected 2 columns, got 3"),
-        (":ID,name\n1,a\n1,b\n", "'1'"),
-    ],
-)
-def test_faults_of_neo4j_are_placed(neo4j: Path, text: str, words: str) -> None:
-    (neo4j / "further.csv").write_text(text)
-    with pytest.raises(arbo.DataError, match=words):
-        arbo.read_documents(neo4j)
+        arbo.read_documents(folder)
+    assert str(caught.value.file).startswith(str(folder))

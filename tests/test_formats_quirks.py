@@ -1,4 +1,4 @@
-"""What only one format of documents has beyond values and faults: its files, texts and forms."""
+"""What only one format has beyond values and faults: its files, texts and forms; what curators have."""
 
 import gzip
 import json
@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from builders import save_lines
-from format_files import BIOC, BIOC_XML, PERRY, PUBANNOTATION, RDF, save, tabs
+from format_files import BIOC, BIOC_XML, PERRY, PUBANNOTATION, PUBMED_XML, RDF, save, tabs
 from test_formats import read
 
 import arbo
 from arbo.errors import DataError, UsageError
-from arbo.formats import read_documents
+from arbo.formats import read_documents, read_knowledge_base
 from arbo.formats.brat import read_documents as read_brat
+from arbo.kb.saving import save as save_kb
 
 OPTIONS: Any = {"on_error": "skip"}
 
@@ -26,18 +27,14 @@ def write(folder: Path, **files: str | bytes) -> Path:
     return folder
 
 
-# BRAT
-
-
 def test_texts_of_brat_are_never_normalised(tmp_path: Path) -> None:
     text = "a\r\nb\x85c\u2028d e\u0301\r\n"
     corpus = read_brat(write(tmp_path, d__txt=text, d__ann="T1\tX 3 4\tb\nT2\tX 9 11\te\u0301\nT3\tX 0 1;3 4\ta b\n"))
     assert (corpus[0].text, corpus.notes) == (text, {})
     with pytest.raises(DataError, match="the offsets seem to count each line end as one character; save the text with"):
         read_brat(write(tmp_path, d__ann="T1\tX 2 3\tb"))
-    corpus = read_brat(
-        write(tmp_path, d__txt="Left\nlines", d__ann="T1\tX 0 4;5 10\tLeft lines\nT2\tX 0 10\tLeft lines")
-    )
+    pieces = "T1\tX 0 4;5 10\tLeft lines\nT2\tX 0 10\tLeft lines"
+    corpus = read_brat(write(tmp_path, d__txt="Left\nlines", d__ann=pieces))
     assert [m.text for m in corpus.mentions] == ["Left lines", "Left\nlines"]
 
 
@@ -51,8 +48,6 @@ def test_offsets_in_other_units_are_refused_and_named(tmp_path: Path, start: int
 
 
 def test_pairs_of_brat(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the folder has no file that ends in \.ann"):
-        read_brat(write(tmp_path))
     write(tmp_path, **{f"{name}__{end}": name * (end == "txt") for name in ("b", "a.1", "a") for end in ("txt", "ann")})
     packed = gzip.compress(b"packed")
     write(tmp_path, LICENSE__txt="Do as you like.", c__txt__gz=packed, c__ann="T1\tX 0 6\tpacked\n", docs__xml="")
@@ -74,9 +69,6 @@ def test_pairs_of_brat(tmp_path: Path) -> None:
     write(tmp_path, a__txt__gz=packed, e__txt="")
     with pytest.raises(DataError, match=r"this file occurs again as .*; remove one of the two"):
         read_brat(tmp_path)
-
-
-# Words: CoNLL, ECB+, HIPE
 
 
 @pytest.mark.parametrize(
@@ -108,8 +100,9 @@ WORDS = tabs("1_1ecb 0 0 Perry HUM1", "1_1ecb 0 1 left -")
 
 
 def test_files_of_ecbplus(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the folder has no file that ends in _corpus\.txt"):
-        read_documents(write(tmp_path), "ecbplus")
+    for name, end in (("ecbplus", r"_corpus\.txt"), ("brat", r"\.ann")):
+        with pytest.raises(DataError, match=f"the folder has no file that ends in {end}"):
+            read_documents(write(tmp_path), name)
     ecbplus(tmp_path, WORDS, json.dumps([PERRY]))
     with pytest.raises(DataError, match=r"it must be X_Event_gold_mentions\.json in the same folder"):
         read_documents(tmp_path, "ecbplus-events")
@@ -149,14 +142,11 @@ def test_tagged_words_need_no_header(tmp_path: Path, name: str, content: str, do
     assert " ".join(found) == documents
 
 
-def test_tags_without_types_and_faulty_lines(tmp_path: Path) -> None:
+def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path: Path) -> None:
     corpus = read_documents(save(tmp_path, "a.tsv", {"a.tsv": "x\tB\ny\tI\nz\tB\n"}), "hipe")
     assert [(m.text, m.type, m.gold) for m in corpus.mentions] == [("x y", None, None), ("z", None, None)]
     with pytest.raises(DataError, match="line 2, 'b': expected 4 columns, or a word and a tag, not 1"):
         read_documents(save(tmp_path, "b.tsv", {"b.tsv": "x\tB-A\ny\n"}), "hipe")
-
-
-def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path: Path) -> None:
     for header, row, gold in (
         ("NEL-LIT TOKEN NE-COARSE-LIT", "Q1 x B-A", "Q1"),
         ("TOKEN NE-COARSE-LIT NEL-LIT NEL-LIT", "x B-A Q90 NIL", "Q90"),
@@ -165,26 +155,22 @@ def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path:
         assert [(m.text, m.gold) for m in read_documents(path, "hipe").mentions] == [("x", (gold,))]
 
 
-# JSON and XML: BioC, PubAnnotation
-
-
 @pytest.mark.parametrize("name", ["bioc", "pubannotation"])
 @pytest.mark.parametrize("form", ["object", "list", "lines", "indented", "collections", "PubTator3"])
 def test_an_object_a_list_or_lines(tmp_path: Path, name: str, form: str) -> None:
-    first: dict[str, Any] = BIOC if name == "bioc" else PUBANNOTATION
-    second = {**first, "id": "13"} if name == "bioc" else {**first, "sourceid": "13", "divid": 2}
-    inner = [first, second]
+    is_bioc = name == "bioc"
+    first: dict[str, Any] = BIOC if is_bioc else PUBANNOTATION
+    inner = [first, first | ({"id": "13"} if is_bioc else {"sourceid": "13", "divid": 2})]
     content = {
         "object": json.dumps(first, indent=1),
         "list": json.dumps(inner),
-        "lines": f"{json.dumps(first)}\n\n{json.dumps(second)}\n",
+        "lines": "\n\n".join(map(json.dumps, inner)),
         "indented": json.dumps(inner, indent=1),
-        "collections": json.dumps([{"documents": [one]} for one in inner] if name == "bioc" else inner),
-        "PubTator3": json.dumps({"PubTator3": inner} if name == "bioc" else inner),
+        "collections": json.dumps([{"documents": [one]} for one in inner] if is_bioc else inner),
+        "PubTator3": json.dumps({"PubTator3": inner} if is_bioc else inner),
     }[form]
     corpus = read_documents(write(tmp_path, docs__json=content) / "docs.json")
-    prefix = "" if name == "bioc" else "PubMed:"
-    expected = [f"{prefix}12", "13" if name == "bioc" else "PubMed:13-2"]
+    expected = ["12", "13"] if is_bioc else ["PubMed:12", "PubMed:13-2"]
     assert [one.id for one in corpus] == expected[: 1 if form == "object" else 2]
 
 
@@ -197,8 +183,6 @@ def test_documents_of_pubannotation_without_ids_are_named_by_file(tmp_path: Path
     path.write_text('{"text": "Flu.", "denotations": []}')
     assert [one.id for one in read_documents(path)] == ["docs"]
 
-
-# Files that are malformed as a whole
 
 EXTERNAL = '<!ENTITY a SYSTEM "file:///etc/hostname">'
 NESTED = '<!ENTITY a "b"><!ENTITY c "&a;&a;">'
@@ -251,12 +235,8 @@ MALFORMED: list[tuple[str, str, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("file", "name", "content", "words"), MALFORMED, ids=[f"{row[1]}-{n}" for n, row in enumerate(MALFORMED)]
-)
-def test_a_file_that_is_malformed_or_hostile_is_refused(
-    tmp_path: Path, file: str, name: str, content: str, words: str
-) -> None:
+@pytest.mark.parametrize(("file", "name", "content", "words"), MALFORMED, ids=map(str, range(len(MALFORMED))))
+def test_a_malformed_or_hostile_file_is_refused(tmp_path: Path, file: str, name: str, content: str, words: str) -> None:
     path = tmp_path / file
     if name == "ecbplus":
         path = ecbplus(tmp_path, WORDS)
@@ -269,9 +249,6 @@ def test_a_file_that_is_malformed_or_hostile_is_refused(
             read(kind, path, name, **OPTIONS)
 
 
-# arbo's JSON lines
-
-
 @pytest.mark.parametrize("name", ["jsonl", "pubtator"])
 def test_a_large_document_is_read_and_written(tmp_path: Path, name: str) -> None:
     spans = [(i, i + 5) for i in range(0, 60_000, 6)]
@@ -282,3 +259,69 @@ def test_a_large_document_is_read_and_written(tmp_path: Path, name: str) -> None
     assert (len(corpus.mentions), len(corpus[0].text)) == (10_000, len(text) + (name == "pubtator"))
     arbo.Corpus.of(corpus).to_jsonl(tmp_path / "again.jsonl.gz")
     assert read_documents(tmp_path / "again.jsonl.gz") == corpus
+
+
+CSV = 'PMID,Title,Abstract,year\n123,Marsh fever in birds.,"AIM: To count - by night and day.",1990\n124,Other.,,\n'
+
+
+def test_titles_and_abstracts_of_a_table_are_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    texts = {"123": "Marsh fever in birds.\nAIM: To count - by night and day.", "124": "Other."}
+    assert {one.id: one.text for one in read_documents(tmp_path / "a.csv")} == texts
+
+
+def test_articles_follow_one_another_without_a_blank_line_and_chapters_are_articles(tmp_path: Path) -> None:
+    (tmp_path / "a.nbib").write_text("PMID- 1\nTI  - One\nPMID- 2\nTI  - Two\n")
+    assert [(one.id, one.text) for one in read_documents(tmp_path / "a.nbib")] == [("1", "One"), ("2", "Two")]
+    chapter = "<PMID>7</PMID><ArticleTitle>Marsh</ArticleTitle><Abstract><AbstractText>Fen.</AbstractText></Abstract>"
+    book = f"<PubmedBookArticle><BookDocument>{chapter}</BookDocument></PubmedBookArticle></PubmedArticleSet>"
+    (tmp_path / "a.xml").write_text(PUBMED_XML.replace("</PubmedArticleSet>", book))
+    assert [(one.id, one.text) for one in read_documents(tmp_path / "a.xml")][-1] == ("7", "Marsh\nFen.")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("TI  - No id.\n\nPMID- 1\nTI  - x\n", "line 1: an article has no PMID"),
+        (PUBMED_XML.replace("</PubmedArticleSet>", ""), "not XML"),
+        (PUBMED_XML.replace("<PMID>124</PMID>", ""), "an article has no PMID"),
+    ],
+)
+def test_a_broken_file_is_told_with_its_place(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(content)
+    with pytest.raises(arbo.DataError, match=message):
+        read_documents(tmp_path / "a.xml", "pubmed")
+
+
+@pytest.mark.parametrize(
+    ("cells", "aliases", "note"),
+    [
+        (["ague; swamp fever", "petrel;", ""], [("ague", "swamp fever"), ("petrel",), ()], "divided at `;`"),
+        (["ague; swamp fever", "petrel", ""], [("ague; swamp fever",), ("petrel",), ()], "each of which is one name"),
+        (["ague; swamp fever", "petrel|x;", ""], [("ague; swamp fever",), ("petrel", "x;"), ()], ""),
+    ],
+)
+@pytest.mark.parametrize("quote", ["", 'a"b'])  # which is read by rows
+def test_synonyms_are_divided_by_column(cells: Any, aliases: Any, note: str, quote: str, tmp_path: Path) -> None:
+    rows = "".join(f"E{at},{at} {quote},{cell}\n" for at, cell in enumerate(cells))
+    (tmp_path / "kb.csv").write_text(f"id,name,synonyms\n{rows}")
+    kb = read_knowledge_base(tmp_path / "kb.csv")
+    assert [one.aliases for one in kb] == aliases
+    assert note in "".join(kb.notes)
+
+
+def test_files_of_arbo_keep_names_with_semicolons(tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "one", ("a;b",)), arbo.Entity("E2", "two", ("c;d",))])
+    for name in ("kb.tsv", "kb.parquet"):
+        save_kb(kb, tmp_path / name)
+        assert [*read_knowledge_base(tmp_path / name)] == [*kb]
+
+
+def test_owl_says_how_to_convert_it(tmp_path: Path) -> None:
+    rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+    owl = f'<rdf:RDF xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:rdf="{rdf}"><owl:Class rdf:about="x"/></rdf:RDF>'
+    ofn, xml = "Prefix(:=<x>)\nOntology(<x>\n)", '<Ontology xmlns="http://x/owl#">'
+    for name, content in (("a b.ofn", ofn), ("c.owl", xml), ("c.owl", f'<?xml version="1.0"?>\n{owl}')):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(arbo.DataError, match=r"robot convert -i '?.*(a b.ofn' -o 'a b.obo'|c.owl -o c.obo)$"):
+            read_knowledge_base(tmp_path / name)
