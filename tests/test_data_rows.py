@@ -15,16 +15,14 @@ from builders import drawn_documents
 from hypothesis import given, settings
 
 import arbo
-from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Entity, Mention
-from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
 
 TEXT, LEFT = "Left and right kidney.", {"start": 0, "end": 4}
 DOCUMENTS, KB = arbo.load_sample()
 
 
-def document_rows(documents: Corpus = DOCUMENTS) -> list[dict[str, Any]]:
+def document_rows(documents: arbo.Corpus = DOCUMENTS) -> list[dict[str, Any]]:
     return [{"id": one.id, "text": one.text, "mentions": [*map(fields_of, one.mentions)]} for one in documents]
 
 
@@ -33,23 +31,20 @@ def fields_of(mention: Mention) -> dict[str, Any]:
     return {"id": mention.id, "spans": [*map(list, mention.spans)], "type": mention.type, "entities": gold}
 
 
-def flattened(documents: Corpus) -> list[dict[str, Any]]:
+def flattened(documents: arbo.Corpus) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for one in documents:
         same = {"document_id": one.id, "text": one.text}
-        rows += [
-            same
-            | {"start": m.start, "end": m.end, "mention_id": m.id, "type": m.type, "entities": fields_of(m)["entities"]}
-            for m in one.mentions
-        ] or [same]
+        own = ((m, {"start": m.start, "end": m.end, "mention_id": m.id}) for m in one.mentions)
+        rows += [same | row | {key: fields_of(m)[key] for key in ("type", "entities")} for m, row in own] or [same]
     return rows
 
 
-def contiguous(documents: Corpus) -> Corpus:
-    return Corpus(Document(d.id, d.text, tuple(m for m in d.mentions if len(m.spans) == 1)) for d in documents)
+def contiguous(documents: arbo.Corpus) -> arbo.Corpus:
+    return arbo.Corpus(Document(d.id, d.text, tuple(m for m in d.mentions if len(m.spans) == 1)) for d in documents)
 
 
-def entity_rows(kb: KnowledgeBase = KB) -> list[dict[str, Any]]:
+def entity_rows(kb: arbo.KnowledgeBase = KB) -> list[dict[str, Any]]:
     columns = [column.name for column in fields(Entity) if column.compare]
     return [json.loads(json.dumps({key: getattr(entity, key) for key in columns})) for entity in kb]
 
@@ -69,30 +64,27 @@ TABLES = {
 
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
 def test_every_table_gives_the_same_documents_and_entities(make: Any) -> None:
-    assert Corpus.of(make(document_rows())) == DOCUMENTS
-    assert Corpus.of(make(flattened(expected := contiguous(DOCUMENTS)))) == expected
-    assert KnowledgeBase.of(make(entity_rows())) == KB
+    assert arbo.Corpus.of(make(document_rows())) == DOCUMENTS
+    assert arbo.Corpus.of(make(flattened(expected := contiguous(DOCUMENTS)))) == expected
+    assert arbo.KnowledgeBase.of(make(entity_rows())) == KB
     day = pd.Timestamp("2024-05-01")
-    (document,) = Corpus.of(make([{"id": "d1", "text": TEXT, "year": 2024, "day": day, "sources": ["a"]}]))
+    (document,) = arbo.Corpus.of(make([{"id": "d1", "text": TEXT, "year": 2024, "day": day, "sources": ["a"]}]))
     assert (document.metadata["year"], document.metadata["sources"]) == (2024, ["a"])
     assert str(document.metadata["day"]).startswith("2024-05-01")
-    (entity,) = KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": ["D0"], "note": None}]))
+    (entity,) = arbo.KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": ["D0"], "note": None}]))
     assert entity.metadata == {"parents": ["D0"]}
-    (mention,) = Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "rank": 1.5}])).mentions
+    (mention,) = arbo.Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "rank": 1.5}])).mentions
     assert mention.metadata["rank"] == 1.5
 
 
-def test_a_polars_frame_is_read_by_its_rows() -> None:
+def test_what_is_a_corpus_stays_itself_and_a_polars_frame_is_read_by_its_rows() -> None:
+    assert arbo.Corpus.of(DOCUMENTS) is DOCUMENTS
+    assert arbo.KnowledgeBase.of(KB) is KB
+    assert arbo.Corpus.of(list(DOCUMENTS)) == DOCUMENTS
+    assert arbo.KnowledgeBase.of(iter(KB)) == KB
+    assert len(arbo.Corpus.of([])) == len(arbo.KnowledgeBase.of([])) == len(arbo.Corpus.of(pd.DataFrame())) == 0
     frame = SimpleNamespace(columns=("id", "text"), to_dict=None, to_dicts=lambda: [{"id": "d1", "text": TEXT}])
-    assert Corpus.of(frame) == Corpus([Document("d1", TEXT)])
-
-
-def test_what_is_a_corpus_or_a_knowledge_base_stays_itself() -> None:
-    assert Corpus.of(DOCUMENTS) is DOCUMENTS
-    assert KnowledgeBase.of(KB) is KB
-    assert Corpus.of(list(DOCUMENTS)) == DOCUMENTS
-    assert KnowledgeBase.of(iter(KB)) == KB
-    assert len(Corpus.of([])) == len(KnowledgeBase.of([])) == len(Corpus.of(pd.DataFrame())) == 0
+    assert arbo.Corpus.of(frame) == arbo.Corpus([Document("d1", TEXT)])
 
 
 @pytest.mark.parametrize("empty", [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT])
@@ -101,9 +93,9 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
     frame = pd.DataFrame([row, {"id": "D2", "name": "cold", "aliases": ["common cold"], "definition": "A cold."}])
     for table in (frame, frame.to_dict("records")):
         cold = Entity("D2", "cold", ("common cold",), "A cold.")
-        assert list(KnowledgeBase.of(table)) == [Entity("D1", "flu"), cold]
+        assert list(arbo.KnowledgeBase.of(table)) == [Entity("D1", "flu"), cold]
     mention = {"id": empty, "spans": np.array([[0, 4]]), "type": empty, "entities": empty}
-    corpus = Corpus.of([{"id": np.str_("d1"), "text": TEXT, "mentions": np.array([mention])}])
+    corpus = arbo.Corpus.of([{"id": np.str_("d1"), "text": TEXT, "mentions": np.array([mention])}])
     assert corpus.mentions == (Mention("d1:0-4", "d1", ((0, 4),), "Left"),)
     assert {type(value) for value in (corpus[0].id, *corpus.mentions[0].spans[0])} == {str, int}
 
@@ -125,7 +117,7 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
     ],
 )
 def test_a_malformed_row_is_named_by_row_and_id(row: Any, problem: str) -> None:
-    read: Any = KnowledgeBase.of if isinstance(row, dict) and "name" in row else Corpus.of
+    read: Any = arbo.KnowledgeBase.of if isinstance(row, dict) and "name" in row else arbo.Corpus.of
     with pytest.raises(DataError, match=f"^{problem}"):
         read([{"id": "d1", "text": TEXT, "name": "flu"}, row])
 
@@ -133,23 +125,23 @@ def test_a_malformed_row_is_named_by_row_and_id(row: Any, problem: str) -> None:
 def test_rows_of_a_frame_keep_their_index() -> None:
     rows = [{"document_id": f"d{n % 2}", "text": TEXT, "start": 0, "end": n + 1} for n in range(4)]
     frame = pd.DataFrame(rows, index=[7, 5, 3, 1])
-    mentions = Corpus.of(frame).mentions
+    mentions = arbo.Corpus.of(frame).mentions
     assert [mention.metadata for mention in mentions] == [{"index": 7}, {"index": 3}, {"index": 5}, {"index": 1}]
-    assert [mention.metadata["index"] for mention in Corpus.of(pd.DataFrame(rows)).mentions] == [0, 2, 1, 3]
+    assert [mention.metadata["index"] for mention in arbo.Corpus.of(pd.DataFrame(rows)).mentions] == [0, 2, 1, 3]
     named = pd.DataFrame({"text": ["a"], "year": [7]}, index=pd.Index(["d1"], name="id"))
-    assert [(document.id, document.metadata) for document in Corpus.of(named)] == [("d1", {"year": 7})]
-    assert Corpus.of(named.reset_index())[0].metadata == {"year": 7}
+    assert [(document.id, document.metadata) for document in arbo.Corpus.of(named)] == [("d1", {"year": 7})]
+    assert arbo.Corpus.of(named.reset_index())[0].metadata == {"year": 7}
 
 
 def test_rows_may_describe_a_document_or_be_equal_but_columns_may_not() -> None:
     row = {"document_id": "d1", "text": TEXT}
-    (document,) = Corpus.of([{**row, "year": 7}, {**row, "start": 0, "end": 4, "by": "ann"}])
+    (document,) = arbo.Corpus.of([{**row, "year": 7}, {**row, "start": 0, "end": 4, "by": "ann"}])
     assert (document.metadata, document.mentions[0].metadata) == ({"year": 7}, {"by": "ann"})
-    assert Corpus.of([{"id": "d1", "text": TEXT}] * 2).notes == {"duplicate documents dropped": 1}
-    assert KnowledgeBase.of([{"id": "D1", "name": "flu"}] * 3).notes == {"duplicate entities dropped": 2}
+    assert arbo.Corpus.of([{"id": "d1", "text": TEXT}] * 2).notes == {"duplicate documents dropped": 1}
+    assert arbo.KnowledgeBase.of([{"id": "D1", "name": "flu"}] * 3).notes == {"duplicate entities dropped": 2}
     frame = pd.DataFrame([["d1", TEXT, "x"]], columns=["id", "text", "text"])
     with pytest.raises(DataError, match="the frame has 2 columns named 'text'; rename or drop all but one"):
-        Corpus.of(frame)
+        arbo.Corpus.of(frame)
 
 
 @pytest.mark.parametrize("table", ["docs.csv", b"x", None, {"id": "d1"}, DOCUMENTS[0]])
@@ -157,22 +149,19 @@ def test_what_holds_no_rows_is_refused(table: Any) -> None:
     kind, is_path = type(table).__name__, isinstance(table, str)
     mend = r"read files with arbo\.read_documents" if is_path else "put a single document into a list"
     with pytest.raises(UsageError, match=f"expected documents, not {kind}; {mend}"):
-        Corpus.of(table)
+        arbo.Corpus.of(table)
     mend = r"read files with arbo\.read_knowledge_base" if is_path else "put a single entity into a list"
     with pytest.raises(UsageError, match=f"must be a KnowledgeBase, entities or rows, not {kind}; {mend}"):
-        KnowledgeBase.of(table)
+        arbo.KnowledgeBase.of(table)
 
 
 @pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), np.array([1])])
 def test_items_that_are_no_rows_are_refused(items: Any) -> None:
     if not isinstance(items[0], str):
         with pytest.raises(UsageError, match=r"expected documents, not .*; make them from dicts with Corpus\.of"):
-            Corpus.of(items)
+            arbo.Corpus.of(items)
     with pytest.raises(UsageError, match=r"expected entities, not .*; make them from dicts with KnowledgeBase\.of"):
-        KnowledgeBase.of(items)
-
-
-# A mention a row
+        arbo.KnowledgeBase.of(items)
 
 
 def flat(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -185,7 +174,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ("entities", [["D1", "D2"], [], None], [("D1", "D2"), (), None]),
     ):
         rows = flat(*({**LEFT, column: cell} for cell in cells))
-        assert [mention.gold for mention in Corpus.of(rows).mentions] == golds
+        assert [mention.gold for mention in arbo.Corpus.of(rows).mentions] == golds
 
 
 @pytest.mark.parametrize(
@@ -196,10 +185,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"entity": "D1"}, "'d1': a mention needs 'start' and 'end'"),
         ({"mention_id": "m2"}, "'m2': a mention needs 'start' and 'end'"),
         (LEFT | {"entity": "D1", "entities": ["D1"]}, "'d1': gold ids are in both"),
-        (
-            LEFT | {"entity": 5},
-            "'d1': 'entity' must be a string, not a number; write it in quotes, or convert the",
-        ),
+        (LEFT | {"entity": 5}, "'d1': 'entity' must be a string, not a number; write it in quotes, or convert"),
         (LEFT | {"entity": " "}, "'d1:0-4#2': an item of the gold ids is empty"),
         (LEFT | {"mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
         (LEFT | {"mention_id": "m1"}, "'m1': document 'd1' has two mentions with this id"),
@@ -209,11 +195,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
         (LEFT | {"text": "Right"}, "'d1': the 'text' differs from that in row 0 for the same document; 'text' is"),
         (LEFT | {"document_id": "d2", "text": None}, "'d2': the first row of a document needs its 'text'"),
-        (
-            {"start": 1, "end": 5, "mention_text": "Left"},
-            "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; "
-            "the mention's text was found at 0 to 4",
-        ),
+        ({"start": 1, "end": 5, "mention_text": "Left"}, "'d1:1-5': .* 'Left', but .* 'eft '; .* found at 0 to 4"),
         (LEFT | {"document_id": 17}, "'document_id' must be a string, not a number; write it in quotes"),
         (LEFT | {"document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),
         (LEFT | {"mention_id": True}, "'mention_id' of a row of mentions must be .*, not true"),
@@ -223,7 +205,7 @@ def test_a_malformed_row_of_a_mention_is_named(row: dict[str, Any], problem: str
     first = [{"start": 9, "end": 21, "mention_id": "m1"}, LEFT]
     rows = [{"document_id": "d1", "text": TEXT, **values} for values in (*first, row)]
     with pytest.raises(DataError, match=rf"^row 2(, |: ){problem}"):
-        Corpus.of(rows)
+        arbo.Corpus.of(rows)
 
 
 def mended(frame: pd.DataFrame, read: Any, column: str) -> Any:
@@ -239,54 +221,46 @@ def test_numbers_as_ids_are_mended_as_the_error_says(dtype: Any) -> None:
     ids = {"mention_id": "m1", "entity": "D1", "cluster": "c1"}
     rows, number = flat({"start": 0, "end": 4, **ids}), pd.Series([4811], dtype=dtype)
     for column in ("document_id", *ids):
-        (mention,) = mended(rows.assign(**{column: number}), Corpus.of, column).mentions
+        (mention,) = mended(rows.assign(**{column: number}), arbo.Corpus.of, column).mentions
         found = [mention.document_id, mention.id, *mention.gold, mention.cluster]
         assert found == [*({"document_id": "d1"} | ids | {column: "4811"}).values()]
-    assert mended(pd.DataFrame({"id": number, "text": "x"}), Corpus.of, "id")[0].id == "4811"
-    assert mended(pd.DataFrame({"id": number, "name": "x"}), KnowledgeBase.of, "id").entities[0].id == "4811"
+    assert mended(pd.DataFrame({"id": number, "text": "x"}), arbo.Corpus.of, "id")[0].id == "4811"
+    assert mended(pd.DataFrame({"id": number, "name": "x"}), arbo.KnowledgeBase.of, "id").entities[0].id == "4811"
 
 
-def test_empty_cells_among_ids() -> None:
+def test_empty_cells_among_ids_and_columns_of_neither_kind_are_named() -> None:
     mentions = flat(*({"start": 0, "end": end} for end in (4, 8, 9)))
     for names, row in ((["d1", None, "d1"], 1), (["d1", "d1", np.nan], 2), ([np.nan, "d1", "d1"], 0)):
         with pytest.raises(DataError, match=f"^row {row}: the cell 'document_id' is empty; .*fill it, or drop the row"):
-            Corpus.of(mentions.assign(document_id=names))
+            arbo.Corpus.of(mentions.assign(document_id=names))
     with pytest.raises(DataError, match=r"^row 1: the cell 'document_id' is empty"):
-        mended(mentions.assign(document_id=[1.0, np.nan, 1.0]), Corpus.of, "document_id")
-    gold = mended(mentions.assign(entity=[7.0, np.nan, 8.0]), Corpus.of, "entity").mentions
+        mended(mentions.assign(document_id=[1.0, np.nan, 1.0]), arbo.Corpus.of, "document_id")
+    gold = mended(mentions.assign(entity=[7.0, np.nan, 8.0]), arbo.Corpus.of, "entity").mentions
     assert [mention.gold for mention in gold] == [("7",), None, ("8",)]
     with pytest.raises(DataError, match=r"^row 1: a row of mentions needs the key 'document_id'"):
-        Corpus.of([{"document_id": "d1", "text": TEXT}, {"text": TEXT}])
-
-
-def test_columns_of_neither_kind_are_named() -> None:
+        arbo.Corpus.of([{"document_id": "d1", "text": TEXT}, {"text": TEXT}])
     frame = pd.DataFrame([{"doc": "d1", "text": TEXT, "begin": 0, "end": 4}])
     with pytest.raises(
-        DataError,
-        match=r"rows of documents \(id, text, mentions\) or of mentions \(document_id, text, start, end\), "
-        "not doc, text, begin, end",
+        DataError, match=r"rows of documents \(id, .*\) or of mentions \(.*\), not doc, text, begin, end"
     ):
-        Corpus.of(frame)
+        arbo.Corpus.of(frame)
     with pytest.raises(DataError, match="not rows without columns"):
-        Corpus.of([{}])
+        arbo.Corpus.of([{}])
 
 
 @given(drawn_documents(most_spans=1))
 @settings(deadline=None, max_examples=60)
 def test_any_documents_come_back_from_rows_and_frames(written: tuple[Document, ...]) -> None:
-    corpus = Corpus(written)
+    corpus = arbo.Corpus(written)
     for rows in (document_rows(corpus), flattened(corpus)):
-        assert Corpus.of(rows) == corpus
-        assert Corpus.of(pd.DataFrame(rows)) == corpus
+        assert arbo.Corpus.of(rows) == corpus
+        assert arbo.Corpus.of(pd.DataFrame(rows)) == corpus
     frame = corpus.to_pandas()
     assert len(frame) == sum(max(len(document.mentions), 1) for document in written)
     if corpus.mentions:
         assert frame["mention_text"].dropna().tolist() == [mention.text for mention in corpus.mentions]
     if written:
-        assert Corpus.of(frame.drop(columns="mention_text", errors="ignore")) == corpus
-
-
-# Gold clusters and scores of a frame
+        assert arbo.Corpus.of(frame.drop(columns="mention_text", errors="ignore")) == corpus
 
 
 @pytest.mark.parametrize("some", [((0.5, "c1"), (None, None), (1.0, "c1")), ((0.5, None),), ((None, "c"),), ()])
@@ -294,13 +268,13 @@ def test_no_table_loses_a_cluster_or_a_score(some: tuple[tuple[float | None, str
     own = enumerate((*some, (None, None)))
     mentions = tuple(Mention(f"m{n}", "d1", ((0, 4),), "Left", score=s, cluster=c) for n, (s, c) in own)
     bare = Document("d2", TEXT, metadata={"score": 7, "cluster": "k"})
-    corpus = Corpus([Document("d1", TEXT, mentions), bare])
+    corpus = arbo.Corpus([Document("d1", TEXT, mentions), bare])
     frame = corpus.to_pandas()
-    assert ("cluster" in Corpus(corpus[:1]).to_pandas()) == any(cluster for _, cluster in some)
+    assert ("cluster" in arbo.Corpus(corpus[:1]).to_pandas()) == any(cluster for _, cluster in some)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     frame.to_parquet(tmp_path / "rows.parquet")
     files = [arbo.read_documents(tmp_path / f"rows.{kind}") for kind in ("csv", "parquet")]
-    for again in (Corpus.of(frame), *files):
+    for again in (arbo.Corpus.of(frame), *files):
         assert again == corpus
         assert [mention.score for mention in again.mentions] == [*(score for score, _ in some), None]
         assert again[1].metadata.keys() - {"index"} == bare.metadata.keys()

@@ -1,16 +1,28 @@
-"""Documents, mentions and entities as checked values, and the collections of them."""
+"""Documents, mentions and entities as checked values, the collections of them, and their tables."""
 
 import copy
+import json
 import pickle
+import random
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from arbo.data.corpus import Corpus
+import arbo
+from arbo.data import records
+from arbo.data.arrow import rows_among
 from arbo.data.documents import Document, Entity, Mention, text_of
+from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.objects import to_document
+from arbo.data.records import Records
+from arbo.data.tables import metadata_in
 from arbo.errors import ArboError, DataError
 
 TEXT = "Left and right kidney."
@@ -88,29 +100,20 @@ def test_errors_keep_their_place_when_pickled() -> None:
     twin = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert str(twin) == str(error) == "docs.txt, line 3, 'm1': broken"
     assert (twin.file, twin.line, twin.id) == ("docs.txt", 3, "m1")
-    assert issubclass(DataError, ArboError)
-    assert issubclass(DataError, ValueError)
+    assert {ArboError, ValueError} <= {*DataError.__mro__}
 
 
-# A corpus
-
-
-def test_a_corpus_is_a_sequence() -> None:
+def test_a_corpus_is_a_sequence_that_is_copied_and_does_not_print_texts() -> None:
     documents = [DOCUMENT, Document("d2", "")]
-    corpus = Corpus(iter(documents), notes={"quirks": 2})
+    corpus = arbo.Corpus(iter(documents), notes={"quirks": 2})
     assert isinstance(corpus, Sequence)
-    assert list(corpus) == documents
-    assert corpus[1] == documents[1]
-    assert corpus[-1:] == Corpus(documents[1:])
-    assert corpus[:1].notes == {"quirks": 2}
+    assert [*corpus] == [corpus[0], corpus[1]] == documents
+    assert (corpus[-1:], corpus[:1].notes) == (arbo.Corpus(documents[1:]), {"quirks": 2})
     assert documents[0] in corpus
-    assert hash(corpus) == hash(Corpus(documents))
+    assert hash(corpus) == hash(arbo.Corpus(documents))
     with pytest.raises(DataError, match=r"^'d1': two documents have this id"):
-        Corpus([DOCUMENT, DOCUMENT])
-
-
-def test_values_are_copyable_and_do_not_print_the_text() -> None:
-    corpus = Corpus([DOCUMENT])
+        arbo.Corpus([DOCUMENT, DOCUMENT])
+    corpus = arbo.Corpus([DOCUMENT])
     with pytest.raises(FrozenInstanceError):
         corpus[0].text = ""  # type: ignore[misc]
     assert copy.deepcopy(corpus) == corpus
@@ -118,39 +121,26 @@ def test_values_are_copyable_and_do_not_print_the_text() -> None:
     assert TEXT not in repr(corpus) + repr(corpus[0])
 
 
-# A knowledge base
-
-
-def test_entities_are_found_by_id_and_by_alternative_id() -> None:
+def test_entities_are_found_by_id_and_by_alternative_ids_that_hide_none() -> None:
     kb = KnowledgeBase([FLU, COLD])
-    assert list(kb) == [FLU, COLD]
-    assert kb["D2"] == kb["X3"] == COLD
+    assert [*kb] == [FLU, COLD] == [FLU, kb["D2"]] == [FLU, kb["X3"]]
     assert kb.index("X2") == kb.index("D2") == 1
-    assert "X1" in kb
-    assert "nothing" not in kb
+    assert ("X1" in kb, "nothing" in kb) == (True, False)
     with pytest.raises(KeyError, match="no entity has the id or alternative id 'nothing'"):
         kb["nothing"]
     assert (len(KnowledgeBase()), len(KnowledgeBase().names().names), KnowledgeBase().rows("D1")) == (0, 0, ())
-
-
-def test_an_alternative_id_never_hides_an_entity() -> None:
     thief = Entity("D3", "thief", alternative_ids=("D3", "D2", "X1"))
     kb = KnowledgeBase([thief, FLU, COLD])
     assert (kb["D2"], kb["X1"]) == (COLD, thief)
-    assert kb.notes == {
-        "alternative ids ignored, since they are another entity's own id": 1,
-        "alternative ids shared with an earlier entity": 1,
-    }
+    ignored = "alternative ids ignored, since they are another entity's own id"
+    assert kb.notes == {ignored: 1, "alternative ids shared with an earlier entity": 1}
 
 
-def test_names_are_distinct_within_an_entity_and_shared_between_entities() -> None:
+def test_names_are_distinct_within_an_entity_and_equal_entities_dropped() -> None:
     kb = KnowledgeBase([Entity("a", "flu", ("Flu", "flu", "cold", "", " ")), Entity("b", "cold", ("flu",))])
     names, rows = kb.names()
     assert (list(names), rows.tolist()) == (["flu", "Flu", "cold", "cold", "flu"], [0, 0, 0, 1, 1])
     assert kb.notes == {"empty aliases dropped": 2}
-
-
-def test_equal_duplicates_are_dropped_and_different_ones_refused() -> None:
     kb = KnowledgeBase([FLU, COLD, replace(FLU)], notes={"seen before": 1})
     assert [entity.id for entity in kb] == ["D1", "D2"]
     assert kb.notes == {"seen before": 1, "duplicate entities dropped": 1}
@@ -168,3 +158,109 @@ def test_the_fingerprint_follows_the_content_alone() -> None:
     others = [(COLD, FLU), (), *((replace(FLU, **change), COLD) for change in new)]
     fingerprints = {KnowledgeBase(entities).fingerprint for entities in others}
     assert len(fingerprints - {first.fingerprint}) == len(others)
+
+
+NAMES = ["Wilson disease", "WD", "copper", "naïve 😀", "Leber's", "x"]
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep two documents as objects at most."""
+    monkeypatch.setattr(records, "_MOST_ITEMS", 2)
+
+
+def lines(seed: int, n: int = 7) -> list[str]:
+    """Return documents with abbreviations, types, gold ids, clusters, scores and metadata, some without mentions."""
+    drawn = random.Random(seed)
+
+    def one(number: int) -> str:
+        text, mentions = "Wilson disease (WD). ", []
+        for _ in range(drawn.randrange(4)):
+            name = drawn.choice(NAMES)
+            own = {"spans": [[len(text), len(text) + len(name)]], "type": drawn.choice([None, "T", "U"])}
+            own |= {"entities": drawn.choice([None, [], ["E1"], ["E1", "E2"]]), "cluster": drawn.choice([None, "c"])}
+            own |= drawn.choice([{}, {"score": 0.5}, {"further": [number]}])
+            mentions.append(own)
+            text += name + ", "
+        more = drawn.choice([{}, {"topic": "é"}, {"domain": "d"}])
+        return json.dumps({"id": f"d{number}", "text": text, "mentions": mentions, **more}) + "\n"
+
+    return [one(number) for number in range(n)]
+
+
+PLAIN = '{"id": "e", "text": "copper", "mentions": [{"spans": [[0, 6]], "type": "V"}]}\n'
+"""A document that has no optional columns."""
+
+
+def read(folder: Path, content: list[str], most: int) -> arbo.Corpus:
+    (folder / "documents.jsonl").write_text("".join(content), "utf-8")
+    with mock.patch.object(records, "_MOST_ITEMS", most):
+        return arbo.read_documents(folder / "documents.jsonl", on_error="skip")
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 4))
+def test_a_corpus_has_what_its_documents_have(tmp_path_factory: pytest.TempPathFactory, seed: int, most: int) -> None:
+    folder = tmp_path_factory.mktemp("corpus")
+    documents = [to_document(json.loads(line)) for line in lines(seed)]
+    mentions = [mention for one in documents for mention in one.mentions]
+    corpus = read(folder, lines(seed), most)
+    assert (len(corpus), corpus.n_mentions) == (len(documents), len(mentions))
+    keys = [(mention.document_id, mention.spans, mention.id) for mention in mentions]
+    assert corpus.order.tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+    assert metadata_in(corpus.tables.mentions) == [one.metadata for one in mentions]
+    assert metadata_in(corpus.tables.documents) == [one.metadata for one in documents]
+    assert corpus.types == [one.type for one in mentions]
+    assert corpus.with_ids(["d3", "d0", "no"]) == {f"d{i}": documents[i] for i in (0, 3)}
+    ids = [None if of is None else [*of] for of in Gold.of(corpus).ids]
+    assert ids == [None if one.labels is None else [*one.labels] for one in mentions]
+    of_type = [replace(d, mentions=tuple(m for m in d.mentions if m.type == "T")) for d in documents]
+    assert [*corpus.of_types("T")] == of_type
+    assert [*corpus.mentions] == mentions
+    assert [one.metadata for one in corpus.mentions] == [one.metadata for one in mentions]
+    assert [one.score for one in corpus.mentions] == [one.score for one in mentions]
+    assert corpus == arbo.Corpus(documents)
+    assert corpus.fingerprint == arbo.Corpus(documents).fingerprint
+
+
+@pytest.mark.parametrize(("types", "with_kb"), [(["T", "U"], True), (["V"], False)])
+def test_the_run_is_the_same_bytes_and_needs_no_objects(tmp_path: Path, types: list[str], with_kb: bool) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "Wilson disease"), arbo.Entity("E2", "copper", domain="d")])
+    for name, most in (("plain", 100), ("packed", 2)):
+        corpus = read(tmp_path, [*lines(1, 40), PLAIN], most).of_types(types)
+        linker = arbo.Linker(kb) if with_kb else arbo.Linker()
+        result = linker.link(corpus) if with_kb else linker.discover(corpus)
+        result.save(tmp_path / name)
+        assert "documents" not in vars(corpus)
+    for file in (tmp_path / "plain").glob("*.parquet"):
+        assert file.read_bytes() == (tmp_path / "packed" / file.name).read_bytes()
+
+
+@pytest.mark.usefixtures("packed")
+def test_an_equal_document_is_dropped_and_another_with_its_id_refused() -> None:
+    found: Records[Document] = Records("documents")
+    for number in [0, 1, 2, 3, 4, 1, 4]:
+        found.add(Document(f"d{number}", str(number)), "file", number + 1)
+    assert found.notes == {"duplicate documents dropped": 2}
+    with pytest.raises(DataError, match=r"different content \(file, line 2\)"):
+        found.add(Document("d1", "other"), "file", 9)
+    assert [one.id for one in found] == ["d0", "d1", "d2", "d3", "d4"]
+    assert [one.text for one in arbo.Corpus(found)] == ["0", "1", "2", "3", "4"]
+
+
+def test_a_mention_id_in_two_documents_is_refused_with_both(tmp_path: Path) -> None:
+    mentions = [[{"id": f"m{i % 3}", "spans": [[0, 1]]}] for i in range(4)]
+    content = [f"{json.dumps({'id': f'd{i}', 'text': 'ab', 'mentions': own})}\n" for i, own in enumerate(mentions)]
+    for most in (2, 100):
+        with pytest.raises(DataError, match=r"^'m0': documents 'd0' and 'd3' both have a mention with this id; change"):
+            read(tmp_path, content, most)
+
+
+letters = st.lists(st.sampled_from("abcdefg"), max_size=12)
+
+
+@given(st.lists(st.sampled_from("abcdefg") | st.none(), max_size=12), letters, st.integers(0, 12), st.booleans())
+def test_rows_are_the_first_of_each_value(values: list[str | None], known: list[str], cut: int, long: bool) -> None:
+    kind = pa.large_string() if long else pa.string()
+    columns = (pa.chunked_array([own[:cut], own[cut:]] if own else [], kind) for own in (values, known))
+    assert rows_among(*columns).tolist() == [known.index(v) if v in known else -1 for v in values]

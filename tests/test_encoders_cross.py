@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +12,12 @@ from hypothesis import given, strategies as st
 
 import arbo
 from arbo.data import MentionInput, mention_inputs
-from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.templates import Speller
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.training.presets import RERANKING_PRESETS
 
-CONFIG = CrossEncoderConfig(max_length=60)
+CONFIG = arbo.CrossEncoderConfig(max_length=60)
 KB = kb_of(
     arbo.Entity("E0", "fever"),
     arbo.Entity("E1", "marsh fever", definition="the fever of marsh patients"),
@@ -26,12 +26,12 @@ KB = kb_of(
 
 
 @pytest.fixture(scope="module")
-def marked(bert: Tower) -> CrossEncoder:
+def marked(bert: Tower) -> arbo.CrossEncoder:
     return encoder(bert)
 
 
-def encoder(bert: Tower, config: CrossEncoderConfig = CONFIG) -> CrossEncoder:
-    return CrossEncoder.of(bert, config).with_markers()
+def encoder(bert: Tower, config: arbo.CrossEncoderConfig = CONFIG) -> arbo.CrossEncoder:
+    return arbo.CrossEncoder.of(bert, config).with_markers()
 
 
 def mentions(text: str, *names: str) -> list[MentionInput]:
@@ -39,23 +39,25 @@ def mentions(text: str, *names: str) -> list[MentionInput]:
     return mention_inputs(arbo.Corpus([passage("d", text, *names)]), expand_abbreviations=False)
 
 
-def words(own: CrossEncoder, ids: list[int]) -> str:
+def words(own: arbo.CrossEncoder, ids: list[int]) -> str:
     return " ".join(own.tower.tokenizer.convert_ids_to_tokens(ids))
 
 
-def test_a_pair_is_one_sequence(bert: Tower) -> None:
+def test_a_pair_is_one_sequence_that_must_fit(bert: Tower) -> None:
     own = encoder(bert)
     (row,) = own.spell(own.texts(mentions("the fever of marsh patients", "fever"), KB), np.array([0]), np.array([1]))
     assert words(own, row.ids) == (
         "[CLS] the [START] fever [END] of marsh patients [SEP] marsh fever [TITLE] the fever of marsh patients [SEP]"
     )
     assert words(own, row.ids[row.begin : row.end]) == "fever"
+    with pytest.raises(UsageError, match="reads at most 128 tokens"):
+        arbo.CrossEncoder.of(bert)
+    with pytest.raises(UsageError, match=r"max_length=8 is too small: half of it must hold the markers .*; raise max"):
+        replace(encoder(bert), config=replace(CONFIG, max_length=8))
 
 
 @given(left=st.integers(0, 60), right=st.integers(0, 60), definition=st.integers(1, 60), max_length=st.integers(20, 61))
-def test_each_part_has_half_and_what_the_other_leaves(
-    marked: CrossEncoder, left: int, right: int, definition: int, max_length: int
-) -> None:
+def test_each_part_has_half_and_the_rest(marked: Any, left: int, right: int, definition: int, max_length: int) -> None:
     own = replace(marked, config=replace(CONFIG, max_length=max_length))
     kb = arbo.KnowledgeBase([arbo.Entity("E", "kidney cancer", definition="of " * definition)])
     (given_,) = mentions("the " * left + "marsh fever" + " in" * right, "marsh fever")
@@ -66,11 +68,8 @@ def test_each_part_has_half_and_what_the_other_leaves(
     assert len(row.ids) - of_mention == min(entity, max_length - of_mention)
 
 
-@given(
-    st.lists(st.lists(st.sampled_from(["the", "of", "in", "fever"]), max_size=9), min_size=3, max_size=3),
-    st.integers(1, 20),
-)
-def test_less_room_later_is_less_room_at_once(bert: Tower, fields: list[list[str]], room: int) -> None:
+@given(st.tuples(*[st.lists(st.sampled_from(["the", "of", "in", "fever"]), max_size=9)] * 3), st.integers(1, 20))
+def test_less_room_later_is_less_room_at_once(bert: Tower, fields: Any, room: int) -> None:
     template = CONFIG.reading.templates()[0]
     wide = Speller.of(bert.tokenizer, template, 60)
     narrow = replace(wide, room=room)
@@ -111,7 +110,7 @@ def test_scores_depend_neither_on_slices_nor_on_company(bert: Tower, monkeypatch
     assert own.score(given_, KB, mention[4:5], entity[4:5]) == pytest.approx(scores[4:5], abs=1e-5)
 
 
-def test_each_distinct_pair_is_read_once(bert: Tower) -> None:
+def test_each_distinct_pair_is_read_once_and_without_dropout(bert: Tower) -> None:
     own = encoder(bert)
     kb = arbo.KnowledgeBase([*KB, arbo.Entity("E3", "fever"), arbo.Entity("E4", "never asked for")])
     given_ = [*mentions("the fever of", "fever"), *mentions("the fever of", "fever")]
@@ -121,9 +120,6 @@ def test_each_distinct_pair_is_read_once(bert: Tower) -> None:
     assert sum(n for n, _ in seen) == 2
     assert len(set(scores)) == 2
     assert scores[0] == scores[1] == scores[3] == scores[4]
-
-
-def test_no_pairs_and_modes(bert: Tower) -> None:
     own = encoder(bert)
     none = np.array([], np.int64)
     assert own.score([], KB, none, none).shape == (0,)
@@ -133,26 +129,17 @@ def test_no_pairs_and_modes(bert: Tower) -> None:
     assert own.tower.model.training
 
 
-def test_a_window_must_fit(bert: Tower) -> None:
-    with pytest.raises(UsageError, match="reads at most 128 tokens"):
-        CrossEncoder.of(bert)
-    with pytest.raises(
-        UsageError, match=r"max_length=8 is too small: half of it must hold the markers .*; raise max_length"
-    ):
-        replace(encoder(bert), config=replace(CONFIG, max_length=8))
-
-
 def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
     own = encoder(bert)
     own.save_pretrained(tmp_path / "model")
-    again = CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
+    again = arbo.CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
     assert again.config == CONFIG
     assert again.settings == {**own.settings, "model": str(tmp_path / "model")}
     given_ = mentions("the fever of marsh patients", "fever")
     scores, expected = (one.score(given_, KB, *every_pair(1, 3)) for one in (again, own))
     np.testing.assert_allclose(scores, expected, atol=1e-6)
     other = replace(CONFIG, context=2)
-    assert CrossEncoder.from_pretrained(tmp_path / "model", other, device="cpu").config == other
+    assert arbo.CrossEncoder.from_pretrained(tmp_path / "model", other, device="cpu").config == other
     again.save_pretrained(tmp_path / "model")  # which is replaced
 
 
@@ -162,6 +149,6 @@ def test_kinds_of_models_are_told_apart(bert: Tower, bert_folder: Path, tmp_path
     with pytest.raises(DataError, match="not a dual-encoder that arbo saved: its format is 'arbo-cross-encoder'"):
         arbo.DualEncoder.from_pretrained(tmp_path / "cross", device="cpu")
     with pytest.raises(DataError, match="not a cross-encoder that arbo saved: its format is 'arbo-model'"):
-        CrossEncoder.from_pretrained(tmp_path / "dual", device="cpu")
+        arbo.CrossEncoder.from_pretrained(tmp_path / "dual", device="cpu")
     with pytest.raises(DataError, match="not a cross-encoder that arbo saved"):
-        CrossEncoder.from_pretrained(bert_folder, device="cpu")
+        arbo.CrossEncoder.from_pretrained(bert_folder, device="cpu")

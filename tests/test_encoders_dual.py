@@ -39,35 +39,26 @@ def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
 
 def test_fields_of_an_entity() -> None:
     flu = arbo.Entity("D1", "flu", ("grippe", "influenza"), None, ("Disease", "Virus"))
-    assert [_entity_field(flu, "flu", field) for field in ("name", "aliases", "types")] == [
-        "flu", "grippe ; influenza", "Disease ; Virus",
-    ]  # fmt: skip
+    fields = "name", "types", "definition", "aliases", "description"
+    expected = ["flu", "Disease ; Virus", "", "grippe ; influenza", "grippe ; influenza"]
+    assert [_entity_field(flu, "flu", field) for field in fields] == expected
     assert _entity_field(flu, "grippe", "aliases") == "flu ; influenza"
-    assert (_entity_field(flu, "flu", "definition"), _entity_field(flu, "flu", "description")) == (
-        "",
-        "grippe ; influenza",
-    )
     defined = replace(flu, definition="An  acute\ninfection.")
     assert _entity_field(defined, "flu", "definition") == _entity_field(defined, "flu", "description")
     assert _entity_field(defined, "flu", "description") == "An acute infection."
     assert _entity_field(replace(flu, definition=" \n"), "flu", "description") == "grippe ; influenza"
 
 
-def test_a_window_that_the_model_cannot_read(bert: Tower, roberta: Tower) -> None:
-    for tower in (bert, roberta):
-        dual_encoder(tower, max_length=128)
-        with pytest.raises(
-            UsageError, match=r"max_length=129, .* at most 128 tokens; lower it \(`--set max_length=128`\)"
-        ):
-            dual_encoder(tower, max_length=129)
-
-
-def test_thresholds_are_those_of_the_configuration_or_the_metric(bert: Tower) -> None:
+def test_thresholds_are_of_the_configuration_or_metric_and_windows_fit(bert: Tower, roberta: Tower) -> None:
     assert dual_encoder(bert).threshold == (0.35, 0.2)
     assert dual_encoder(bert, CONTEXT).threshold == (0, 0)
     changed = replace(dual_encoder(bert), config=arbo.EncoderConfig(mention_threshold=0))
     assert changed.threshold == (0.35, 0)
     assert (changed.metric, changed.fit([])) == ("cosine", changed)
+    for tower in (bert, roberta):
+        dual_encoder(tower, max_length=128)
+        with pytest.raises(UsageError, match=r"max_length=129, .* at most 128 tokens; lower it \(`--set max_length=12"):
+            dual_encoder(tower, max_length=129)
 
 
 def test_a_shared_tower_is_trained_once_and_two_are_trained_apart(bert: Tower) -> None:
@@ -122,9 +113,8 @@ def test_markers_become_tokens(kind: str, request: pytest.FixtureRequest) -> Non
     plain = dual_encoder(tower, CONTEXT)
     marked = plain.with_markers()
     assert marked.shared
-    assert {text: ids for text, ids in literals(marked).items() if ids[0] >= known} == {
-        "[START]": [known], "[END]": [known + 1], "[TITLE]": [known + 2],
-    }  # fmt: skip
+    added = {text: ids[0] - known for text, ids in literals(marked).items() if ids[0] >= known and len(ids) == 1}
+    assert added == {"[START]": 0, "[END]": 1, "[TITLE]": 2}
     assert literals(marked)["[CLS]"] == [tower.tokenizer.cls_token_id]
     assert literals(marked)["[SEP]"] == [tower.tokenizer.sep_token_id]
     assert len(literals(plain)["[START]"]) > 1
@@ -137,9 +127,8 @@ def test_markers_become_tokens(kind: str, request: pytest.FixtureRequest) -> Non
 def test_words_of_a_template_are_no_markers(bert: Tower) -> None:
     words = arbo.EncoderConfig(mention="[CLS] Zebra of: {mention} <e1> #M [unused0] [SEP]", entity="{name} @DISEASE$")
     marked = dual_encoder(bert, words).with_markers()
-    assert set(marked.entity_tower.tokenizer.get_added_vocab()) - set(bert.tokenizer.get_added_vocab()) == {
-        "<e1>", "@DISEASE$",
-    }  # fmt: skip
+    vocabularies = (one.tokenizer.get_added_vocab().keys() for one in (marked.entity_tower, bert))
+    assert next(vocabularies) - next(vocabularies) == {"<e1>", "@DISEASE$"}
 
 
 _PIECES = "[START]|[END]|[TITLE]|[start]|x[END]y|[ END ]|[SEP]|[CLS]|<s>|</s>|fever| |\n|[STA"
@@ -159,12 +148,10 @@ def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], nam
     whole = arbo.Document("d", before + words + after)
     added = marked.mention_tower.tokenizer.get_added_vocab()
     markers = set(added.values()) - {marked.mention_tower.tokenizer.unk_token_id}
+    kb = arbo.KnowledgeBase([arbo.Entity("e", words, definition=after)])
     for texts, expected in (
         (marked.mention_texts([MentionInput(words, mention, whole)]), ("[CLS]", "[START]", "[END]", "[SEP]")),
-        (
-            marked.entity_texts(arbo.KnowledgeBase([arbo.Entity("e", words, definition=after)])),
-            ("[CLS]", "[TITLE]", "[SEP]"),
-        ),
+        (marked.entity_texts(kb), ("[CLS]", "[TITLE]", "[SEP]")),
     ):
         (row,) = texts.spell(texts.row)
         own = literals(marked)

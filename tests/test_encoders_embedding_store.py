@@ -15,14 +15,10 @@ import arbo
 from arbo.encoders import dual
 from arbo.encoders.dual import add_vectors, find_vectors, key_of
 from arbo.encoders.tower import Tower
-from arbo.errors import UsageError
 
 CONFIG = arbo.EncoderConfig(max_length=32)
-NAMES = [
-    f"{word} {letter * (n + 1)}"
-    for n, word in enumerate(("fever", "marsh of", "kidney", "in the"))
-    for letter in "abcdefgh"
-]
+WORDS = {"fever": 1, "marsh of": 2, "kidney": 3, "in the": 4}
+NAMES = [f"{word} {letter * n}" for word, n in WORDS.items() for letter in "abcdefgh"]
 KB = arbo.KnowledgeBase([arbo.Entity(name, name) for name in NAMES])
 
 
@@ -47,7 +43,7 @@ def some(n: int, dim: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.frombuffer(rng.bytes(16 * n), "S16"), rng.random((n, dim), np.float32)
 
 
-def test_what_was_added_is_found(tmp_path: Path) -> None:
+def test_what_was_added_is_found_by_all_bytes_of_its_key(tmp_path: Path) -> None:
     folder = tmp_path / "a b" / "é" / "model"
     keys, vectors = some(20)
     add_vectors(folder, keys[:12], vectors[:12])
@@ -58,9 +54,6 @@ def test_what_was_added_is_found(tmp_path: Path) -> None:
     assert known.tolist() == (order < 15).tolist()
     assert np.array_equal(into[known], vectors[order][known])
     assert not into[~known].any()
-
-
-def test_keys_that_differ_in_zero_bytes_alone(tmp_path: Path) -> None:
     raw = [b"a" * 15 + b"\0", b"a" * 15 + b"\1", b"\0" * 16, b"\0" * 15 + b"a", b"a" + b"\0" * 15, b"\0a" + b"\0" * 14]
     keys, vectors = np.array(raw, "S16"), np.eye(6, dtype=np.float32)
     for place in (0, 2, 4):
@@ -68,9 +61,6 @@ def test_keys_that_differ_in_zero_bytes_alone(tmp_path: Path) -> None:
     into = np.zeros((6, 6), np.float32)
     assert find_vectors(tmp_path, keys, into).tolist() == [True, False] * 3
     assert np.array_equal(into[::2], vectors[::2])
-
-
-def test_keys_tell_fields_apart() -> None:
     fields = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["", "abc"], ["c", "ab"], []]
     assert len({key_of(texts) for texts in fields}) == len(fields)
 
@@ -88,9 +78,7 @@ def test_damaged_files_are_made_again(tmp_path: Path, bert: Tower, caplog: pytes
 
 
 @pytest.mark.parametrize(("step", "code"), [("fsync", errno.ENOSPC), ("replace", errno.EROFS)])
-def test_a_full_or_read_only_disk(
-    tmp_path: Path, bert: Tower, monkeypatch: pytest.MonkeyPatch, step: str, code: int
-) -> None:
+def test_no_room_on_disk(tmp_path: Path, bert: Tower, monkeypatch: pytest.MonkeyPatch, step: str, code: int) -> None:
     calls: list[object] = []
     works = getattr(os, step)
 
@@ -101,9 +89,7 @@ def test_a_full_or_read_only_disk(
         return works(*arguments)
 
     monkeypatch.setattr(os, step, fail_third)
-    with pytest.raises(
-        UsageError, match=f"cannot keep embeddings in .*{os.strerror(code)}; free some space, or choose"
-    ):
+    with pytest.raises(arbo.UsageError, match=f"cannot keep embeddings in .*{os.strerror(code)}; free some space, or "):
         embed(bert, tmp_path)
     assert not list(tmp_path.glob("*/.arbo-partial-*"))
     monkeypatch.undo()
@@ -115,16 +101,14 @@ def test_a_full_or_read_only_disk(
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, bert: Tower) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=r"cannot keep embeddings in .*, or choose another \(--cache\)"):
+    with pytest.raises(arbo.UsageError, match=r"cannot keep embeddings in .*, or choose another \(--cache\)"):
         embed(bert, tmp_path / "file")
 
 
 def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower) -> None:
     embed(bert, tmp_path)
-    changed = arbo.KnowledgeBase([
-        arbo.Entity("new", "cancer syndrome", aliases=("a new name",)),
-        *(replace(entity, id=f"{entity.id}!", definition="changed") for entity in KB.entities[::-2]),
-    ])  # fmt: skip
+    old = (replace(entity, id=f"{entity.id}!", definition="changed") for entity in KB.entities[::-2])
+    changed = arbo.KnowledgeBase([arbo.Entity("new", "cancer syndrome", aliases=("a new name",)), *old])
     with batches(bert) as seen:
         vectors = embed(bert, tmp_path, changed)
     assert sum(n for n, _ in seen) == 2
@@ -132,8 +116,8 @@ def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower) -> None:
 
 
 NO_VECTOR_CHANGES = [{"metric": "dot"}, {"entity_threshold": 0.1}, {"context": 3}, {"mention": "{mention}"}]
-VECTORS_CHANGE = [{"pooling": "cls"}, {"pooling": "mention"}, {"max_length": 31}]
-VECTORS_CHANGE += [{"entity": "[CLS] {types} {name} [SEP]"}]
+TEMPLATE = {"entity": "[CLS] {types} {name} [SEP]"}
+VECTORS_CHANGE = [{"pooling": "cls"}, {"pooling": "mention"}, {"max_length": 31}, TEMPLATE]
 
 
 @pytest.mark.parametrize("changes", [*VECTORS_CHANGE, *NO_VECTOR_CHANGES])

