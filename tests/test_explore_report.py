@@ -85,28 +85,23 @@ def test_sentences_are_those_of_the_export(result: arbo.Result, content: tuple[A
 
 
 READER = Oracle(lambda item, entity: 8 * (item.name == entity.name) + crc32((item.name + entity.name).encode()) % 9)
-CORRECTIONS = [
-    {"mention": "D06-3", "entity": None},
-    {"mention": "D01-1", "not": "SP:0001"},
-    {"mention": "D02-1", "new": "a thing"},
-    {"same": ["D03-0", "D04-0"]},
-]
+CORRECTIONS = [{"mention": "D06-3", "entity": None}, {"mention": "D01-1", "not": "SP:0001"}]
+CORRECTIONS += [{"mention": "D02-1", "new": "a thing"}, {"same": ["D03-0", "D04-0"]}]
 
 
 @pytest.mark.parametrize(
     ("settings", "models", "corrections"),
     [
         *(({"method": method}, {}, []) for method in METHODS),
+        ({"nil_linkage": "average", "nil_threshold": 0.3}, {}, []),
         ({}, {"edges": "english"}, []),
         ({}, {"reranker": READER}, []),
         ({}, {}, CORRECTIONS),
         ({"method": "minimax"}, {"edges": "english"}, CORRECTIONS),
     ],
-    ids=[*METHODS, "edges", "reranker", "corrections", "both"],
+    ids=[*METHODS, "average", "edges", "reranker", "corrections", "both"],
 )
-def test_cuts_are_the_links_at_these_thresholds(
-    sample: Sample, settings: dict[str, Any], models: dict[str, Any], corrections: list[dict[str, Any]]
-) -> None:
+def test_cuts_are_the_links_at_these_thresholds(sample: Sample, settings: Any, models: Any, corrections: Any) -> None:
     documents, kb = sample
     own = arbo.Linker(kb, config=replace(arbo.LinkerConfig(), **settings), **models)
     result = own.link(documents, corrections)
@@ -134,11 +129,11 @@ def test_cuts_are_the_links_at_these_thresholds(
         check(roots[place], **limits)
 
 
-def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None:
+def test_no_threshold_lies_beyond_what_was_listed_and_a_list_has_one(sample: Sample) -> None:
     documents, kb = sample
-    for limit, most in ((0.2, 0.2), (0.1, 0.1)):
+    for limit in (0.2, 0.1):
         cuts = cuts_of(linker(kb, mention_threshold=limit).link(documents))
-        assert max(cuts.values["mention"]) == most
+        assert max(cuts.values["mention"]) == limit
     own = round(cuts.values["entity"][5] - 1e-4, 4)
     cuts = cuts_of(linker(kb, entity_threshold=own).link(documents))
     values = cuts.values["entity"]
@@ -146,36 +141,32 @@ def test_no_threshold_lies_beyond_what_the_search_listed(sample: Sample) -> None
     assert len({f"{value:.3f}" for value in values}) == len(values)  # as addresses have them
     cuts = cuts_of(linker(kb, mention_threshold=None, entity_threshold=None).link(documents))
     assert cuts.values["mention"][-1] == cuts.values["entity"][-1] == float("inf")
-
-
-def test_a_list_has_one_mention_threshold_as_others_change_nothing() -> None:
     cuts = cuts_of(arbo.Linker().discover(["Kelp Ltd", "Kelp", "KELP Inc", "Tern Optics", "Tren Optics"]))
     assert cuts.values["mention"] == [0.85]
     for other in (0.0, 0.3, 2.0):
         assert clusters_of(cuts.roots(cuts.at(0.35, other))) == clusters_of(cuts.roots(cuts.base))
 
 
-def test_average_linkage_has_its_own_cuts(sample: Sample) -> None:
-    documents, kb = sample
-    own = linker(kb, nil_linkage="average", nil_threshold=0.3)
-    cuts = cuts_of(own.link(documents))
-    anew = own.configured(config=replace(own.config, entity_threshold=0.5)).link(documents)
-    assert clusters_of(cuts.roots(cuts.at(0.5, 0.2))) == clusters_of(anew.link_table["cluster_id"].to_numpy())
-
-
-def test_a_run_whose_graph_is_lost_says_so(result: arbo.Result, tmp_path: Path) -> None:
-    result.save(tmp_path / "run", texts=False)
-    told = Payload(arbo.Result.load(tmp_path / "run"), "bare").overview
-    assert (told["no_cuts"], told["texts"]) == (None, False)  # the graph has no texts
-    assert "does not keep its graph" in str(cuts_of(replace(result, arrays=dict)))
-
-
-def test_discovery_alone_has_a_page() -> None:
+def test_discovery_alone_a_lost_graph_and_joins_of_people_have_pages(tmp_path: Path, sample: Sample) -> None:
     names = ["Quercus robur", "Quercus robur", "quercus robus", "Betula", "Betula", "Pinus"]
     result = linker(None, mention_threshold=0.9).discover([document(f"d{i}", name) for i, name in enumerate(names)])
     payload = Payload(result, "names")
     assert [payload.overview[name] for name in ("kb", "linked", "nil", "no_cuts")] == [None, 0, 6, None]
     assert unpacked(payload.tables)[1]["entity"] == []
+    result.save(tmp_path / "run", texts=False)
+    told = Payload(arbo.Result.load(tmp_path / "run"), "bare").overview
+    assert (told["no_cuts"], told["texts"]) == (None, False)  # the graph has no texts
+    assert "does not keep its graph" in str(cuts_of(replace(result, arrays=dict)))
+    documents = [document("a", "zebra"), document("b", "flu")]
+    ids = [one.mentions[0].id for one in documents]
+    result = linker(sample[1]).link(documents, [{"same": ids}])
+    parent, step = trees(result, cuts_of(result))
+    assert (parent.tolist(), np.isnan(step).all()) == ([-1, 0], True)
+
+
+def blocks_of(html: str) -> dict[str, bytes]:
+    found = re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html)
+    return {name: gzip.decompress(b64decode(block)) for name, block in found}
 
 
 def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result, tmp_path: Path) -> None:
@@ -187,27 +178,21 @@ def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result, tmp_pa
     none = dict.fromkeys(("default-src", "connect-src", "base-uri", "form-action"), "'none'")
     scripts = ("script-src", "style-src")
     assert {name: rules[name] for name in rules if name not in scripts} == none | {"img-src": "data:"}
-    for kind, pattern in (
-        ("script-src", r'<script type="module">(.*?)</script>'),
-        ("style-src", r"<style>(.*?)</style>"),
-    ):
-        (content,) = re.findall(pattern, html, re.DOTALL)
+    for kind, tag in (("script-src", 'script type="module"'), ("style-src", "style")):
+        (content,) = re.findall(f"<{tag}>(.*?)</{tag.split()[0]}>", html, re.DOTALL)
         assert rules[kind] == f"'sha256-{b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
     assert "<title>&lt;b&gt;&amp; run</title>" in html
-    blocks = dict(re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html))
+    blocks = blocks_of(html)
     assert blocks.keys() == {"overview", "tables", "cuts", "texts"}
-    assert html.count("<script") == 5
-    assert "innerHTML" not in html
+    assert (html.count("<script"), "innerHTML" in html) == (5, False)
     assert not re.search(r"^(import|export) ", html, re.MULTILINE)
-    assert unpacked(gzip.decompress(b64decode(blocks["texts"])))[1]["text"] == result.document_table["text"].to_pylist()
+    assert unpacked(blocks["texts"])[1]["text"] == result.document_table["text"].to_pylist()
     assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result, tmp_path: Path) -> None:
     report(result, tmp_path / "run.html", texts=False)
-    html = (tmp_path / "run.html").read_text("utf-8")
-    found = re.findall(r'<script type="application/octet-stream" id="(\w+)">([A-Za-z0-9+/=]*)</script>', html)
-    blocks = {name: gzip.decompress(b64decode(block)) for name, block in found}
+    blocks = blocks_of((tmp_path / "run.html").read_text("utf-8"))
     assert blocks.keys() == {"overview", "tables", "cuts"}
     assert "came alongside" in (result.text_of("D01") or "")
     assert b"came alongside" not in b"".join(blocks.values())
@@ -223,28 +208,17 @@ def test_columns_hold_what_they_are_given() -> None:
     columns.numbers("f", np.array([0.5, np.nan, np.inf, -1e30]))
     columns.strings("s", pa.array(["", "é\u2028</script>", None, "𝄞"]))
     head, found = unpacked(columns.packed(a=1))
-    assert head["a"] == 1
-    assert found["n"].tolist() == [3, -1, 2**31 - 1]
-    assert found["d"].tolist() == [5, 5, 900, 4]
+    assert (head["a"], found["n"].tolist(), found["d"].tolist()) == (1, [3, -1, 2**31 - 1], [5, 5, 900, 4])
     assert np.isnan(found["f"]).tolist() == [False, True, True, False]
     assert found["s"] == ["", "é\u2028</script>", "", "𝄞"]
 
 
 def test_the_verb_writes_a_page(result: arbo.Result, tmp_path: Path, run: Run) -> None:
     result.save(tmp_path / "links")
-    told = run("explore", tmp_path / "links", "--out", tmp_path / "a.html", "--json").json
-    assert told == {"out": str(tmp_path / "a.html"), "mentions": 584, "bytes": told["bytes"], "texts": True}
-    assert (tmp_path / "a.html").stat().st_size == told["bytes"]
-    bare = run("explore", tmp_path / "links", "--out", tmp_path / "a.html", "--no-texts", "--json").json
-    assert bare["bytes"] < told["bytes"]
+    job, page = ["explore", tmp_path / "links", "--json", "--out"], tmp_path / "a.html"
+    told = run(*job, page).json
+    assert told == {"out": str(page), "mentions": 584, "bytes": page.stat().st_size, "texts": True}
+    assert run(*job, page, "--no-texts").json["bytes"] < told["bytes"]
     assert run("explore", tmp_path / "links", "--out", tmp_path).code == 2
     with pytest.raises(arbo.UsageError):
         report(result, "/dev/null")
-
-
-def test_a_cluster_that_only_people_joined_has_no_dissimilarity(sample: Sample) -> None:
-    documents = [document("a", "zebra"), document("b", "flu")]
-    ids = [one.mentions[0].id for one in documents]
-    result = linker(sample[1]).link(documents, [{"same": ids}])
-    parent, step = trees(result, cuts_of(result))
-    assert (parent.tolist(), np.isnan(step).all()) == ([-1, 0], True)

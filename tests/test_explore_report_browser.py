@@ -57,13 +57,12 @@ def address(*words: str) -> str:
 
 
 def test_a_table_has_the_shares_of_each_level_of_its_columns(browser: Browser, tmp_path: Path) -> None:
-    rows = [{"id": str(i), "name": f"Kelp {i % 3} Ltd", "city": f"Oslo {i % 2}"} for i in range(8)]
-    result = arbo.Linker().discover(rows, name="name", evidence=["city"])
+    table = [{"id": str(i), "name": f"Kelp {i % 3} Ltd", "city": f"Oslo {i % 2}"} for i in range(8)]
+    result = arbo.Linker().discover(table, name="name", evidence=["city"])
     report(result, tmp_path / "run.html")
     browser.open(tmp_path / "run.html")
-    cells = browser.run(
-        "[...document.querySelectorAll('.bars tr')].map(one => [one.innerText, one.querySelectorAll('.fill').length])"
-    )
+    rows = "[...document.querySelectorAll('.bars tr')]"
+    cells = browser.run(f"{rows}.map(one => [one.innerText, one.querySelectorAll('.fill').length])")
     ((city,), shown) = result.evidence, [words.split()[0] for words, n in cells if n == 2]
     assert shown == [level.split()[0] for level in city["levels"]]
 
@@ -233,11 +232,9 @@ def test_every_mention_has_its_explanation(opened: Browser, result: arbo.Result)
             assert f"{1 - why.rivals[0].score:.3f}; the entity threshold is 0.350" in told
         else:
             assert path == [(one.id, one.dissimilarity) for one in why.path]
-            names = [step.name for step in why.path[:1]] + [result.link_of(s.id).mention.text for s in why.path[1:]]
-            assert steps == names
-            weights = [f"{step.dissimilarity:.3f}" for step in why.path[1:]]
+            assert steps == [why.path[0].name, *(result.link_of(step.id).mention.text for step in why.path[1:])]
             shown = opened.run("[...document.querySelectorAll('.path .weight')].map(one => one.innerText.slice(0, 5))")
-            assert shown == weights
+            assert shown == [f"{step.dissimilarity:.3f}" for step in why.path[1:]]
             assert f"score\n{link.score:.3f}" in told or f"score{link.score:.3f}" in told
         for rival in why.rivals:
             assert f"{rival.score:.3f}" in told
@@ -249,10 +246,8 @@ def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: ar
     opened.go("#/threshold")
     for place, value in enumerate(cuts.values[kind]):
         found = cuts.at(**{"entity": 0.35, "mention": 0.2, kind: value})
-        opened.run(
-            f"(() => {{ const s = document.querySelector('#cut-{kind}'); s.value = {place}; "
-            "s.dispatchEvent(new Event('input')); })()"
-        )
+        moved = f"s.value = {place}; s.dispatchEvent(new Event('input'));"
+        opened.run(f"(() => {{ const s = document.querySelector('#cut-{kind}'); {moved} }})()")
         own = "[...document.querySelectorAll('.cut .tile strong')].map(one => one.innerText)"
         linked = int((found.entity >= 0).sum())
         clusters = len(np.unique(found.labels[found.n_entities :]))
@@ -262,20 +257,15 @@ def test_a_moved_threshold_counts_as_the_engine_does(opened: Browser, result: ar
     opened.go("#/threshold/0.1/0.1")
     assert opened.text("#cut-mention + output") == "0.200 (the run)"  # one moves at a time
     opened.press_at("#cut-mention", "ArrowLeft")
-    told = opened.run("[...document.querySelectorAll('.sliders output')].map(one => one.textContent)")
+    outputs = "[...document.querySelectorAll('.sliders output')]"
+    told = opened.run(f"{outputs}.map(one => one.textContent)")
     assert [text.endswith("(the run)") for text in told] == [True, False]
     opened.run("document.querySelector('.note a').click()")
-    opened.until(
-        "[...document.querySelectorAll('.sliders output')].every(one => one.textContent.endsWith('(the run)'))"
-    )
+    opened.until(f"{outputs}.every(one => one.textContent.endsWith('(the run)'))")
     opened.run("window.stays = 1")
     opened.go("#/threshold/0.6/0.2")
     assert opened.run("window.stays") == 1
     assert opened.text("#cut-entity + output") == "0.600"
-
-
-def test_what_joins_at_a_threshold_is_named(opened: Browser) -> None:
-    opened.go("#/threshold/0.6/0.2")
     first = opened.text(".change")
     assert [word for word in first.split("\n") if word][:2] == ["joins", "Fenn Water"]
     assert "Dr Fenn" in first
@@ -311,9 +301,8 @@ def test_every_view_has_an_address(opened: Browser, result: arbo.Result, file: P
 
 def test_a_bridge_of_a_large_cluster_is_found_beyond_the_tree_shown(browser: Browser, tmp_path: Path) -> None:
     names = ["marsh root fever"] * 600 + ["marsh root fever of hens"] * 40
-    found = linker(None, mention_threshold=0.9, k=640).discover(
-        [document(f"d{i:03}", name) for i, name in enumerate(names)]
-    )
+    documents = [document(f"d{i:03}", name) for i, name in enumerate(names)]
+    found = linker(None, mention_threshold=0.9, k=640).discover(documents)
     (cluster,) = found.discovered
     report(found, tmp_path / "page.html")
     browser.open(tmp_path / "page.html", address("cluster", cluster.id))
@@ -328,22 +317,14 @@ def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(brows
     text = "𝄞𝄞 heart and lung cancer 𝄞 left"
     at = text.index("heart")
     spans = {"gap": ((at, at + 5), (at + 15, at + 21)), "all": ((at, at + 21),), "lung": ((at + 10, at + 21),)}
-    mentions = tuple(
-        arbo.Mention(id_, "d", own, " ".join(text[a:b] for a, b in own), None, None) for id_, own in spans.items()
-    )
-    found = linker(None).discover([arbo.Document("d", text, mentions, None)])
+    mentions = tuple(arbo.Mention(id_, "d", own, text_of(own, text)) for id_, own in spans.items())
+    found = linker(None).discover([arbo.Document("d", text, mentions)])
     report(found, tmp_path / "page.html")
     browser.open(tmp_path / "page.html", "#/document/d")
     assert browser.run("document.querySelector('.text').textContent") == text
-    pieces = browser.run(
-        "[...document.querySelectorAll('.hit')].map(one => [one.textContent, one.dataset.mention.split(' ').sort()])"
-    )
-    assert pieces == [
-        ["heart", ["all", "gap"]],
-        [" and ", ["all"]],
-        ["lung ", ["all", "lung"]],
-        ["cancer", ["all", "gap", "lung"]],
-    ]
+    hits = "[...document.querySelectorAll('.hit')]"
+    pieces = browser.run(f"{hits}.map(one => [one.textContent, ...one.dataset.mention.split(' ').sort()].join())")
+    assert pieces == ["heart,all,gap", " and ,all", "lung ,all,lung", "cancer,all,gap,lung"]
     browser.run("document.querySelector('.hit').focus()")
     assert browser.run("document.querySelectorAll('.hit.on').length") == 4
     browser.go("#/mention/lung")
@@ -387,7 +368,7 @@ def test_keys_reach_everything(opened: Browser) -> None:
     assert opened.run("location.hash") == "#/search/fenn"
 
 
-def test_roles_and_contrast_serve_everybody(opened: Browser) -> None:
+def test_roles_contrast_and_width_serve_everybody(opened: Browser) -> None:
     contrast = """(() => {
       const light = (text) => text.match(/[0-9.]+/g).slice(0, 3).map((x) => x / 255)
         .map((x) => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4)
@@ -401,10 +382,12 @@ def test_roles_and_contrast_serve_everybody(opened: Browser) -> None:
           return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), one.className, one.textContent.slice(0, 20)]; })
         .filter(([ratio]) => ratio < 4.5);
     })()"""
-    for dark in (False, True):
-        opened.look(dark=dark)
-        for place in ("#/", "#/nil", "#/mention/D06-3", "#/mention/D05-4", "#/document/D06", "#/threshold/0.1/0.2"):
+    places = ["#/", "#/nil", "#/nil/nearness", "#/clusters", "#/mention/D06-3", "#/mention/D05-4", "#/document/D06"]
+    for dark, width in ((False, 1200), (True, 1200), (False, 390)):
+        opened.look(dark=dark, width=width)
+        for place in [*places, "#/threshold/0.1/0.2", "#/threshold/0.6/0.2"]:
             opened.go(place)
+            assert opened.run("document.documentElement.scrollWidth") == width, place
             opened.run("Promise.all(document.getAnimations().map((one) => one.finished)).then(() => true)")
             assert opened.run(contrast) == [], (dark, place)
             assert opened.run("document.querySelectorAll('main').length") == 1
@@ -414,36 +397,13 @@ def test_roles_and_contrast_serve_everybody(opened: Browser) -> None:
     opened.look()
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_no_view_is_wider_than_the_window(opened: Browser, width: int) -> None:
-    opened.look(width=width)
-    for place in ("#/", "#/clusters", "#/nil/nearness", "#/mention/D06-3", "#/document/D06", "#/threshold/0.6/0.2"):
-        opened.go(place)
-        assert opened.run("document.documentElement.scrollWidth") == width, place
-    opened.look()
-
-
 MARKS = [
-    "<script>window.harm = 1</script>",
-    "<img src=x onerror='window.harm = 1'>",
-    "</script><script>window.harm = 1</script>",
-    '"><svg onload=window.harm=1>',
-    "javascript:window.harm=1",
-    "'; window.harm = 1; '",
-    "${window.harm = 1}",
-    "{{constructor.constructor('window.harm=1')()}}",
-    "<iframe src=https://example.org/>",
-    "<link rel=stylesheet href=https://example.org/a.css>",
-    "<!-- <script>",
-    "]]><!--",
-    "\u202eright to left\u202c",
-    "\u200b\u200c\u200d zero width \ufeff",
-    "line\u2028separator\u2029",
-    "עברית ו-عربي",
-    "#/../%2e%2e/%",
-    "__proto__",
-    "constructor",
-    "a/b?c#d&e=f",
+    *("<script>window.harm = 1</script>", "<img src=x onerror='window.harm = 1'>", "<!-- <script>", "]]><!--"),
+    *("</script><script>window.harm = 1</script>", "<iframe src=https://example.org/>", "line\u2028separator\u2029"),
+    *('"><svg onload=window.harm=1>', "javascript:window.harm=1", "'; window.harm = 1; '", "${window.harm = 1}"),
+    *("<link rel=stylesheet href=https://example.org/a.css>", "{{constructor.constructor('window.harm=1')()}}"),
+    *("\u200b\u200c\u200d zero width \ufeff", "\u202eright to left\u202c", "עברית ו-عربي", "#/../%2e%2e/%"),
+    *("__proto__", "constructor", "a/b?c#d&e=f"),
 ]
 
 

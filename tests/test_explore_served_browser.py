@@ -4,11 +4,10 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser import Browser
@@ -22,8 +21,6 @@ from arbo.explore.report import report
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.slow
-
-Start = Callable[..., Any]
 
 
 @contextmanager
@@ -77,8 +74,7 @@ def address(files: Path) -> Iterator[str]:
 def test_the_views_are_those_of_the_file(browser: Browser, files: Path, address: str) -> None:
     """Besides the review and its links; a page without the token says so."""
     views = ["#/", "#/clusters/name", "#/nil", "#/nil/nearness", "#/mentions/nil/doubt", "#/documents"]
-    views += ["#/document/D06", "#/search/fenn", "#/cluster/new-D05-4", "#/mention/D06-3"]
-    views += ["#/threshold/0.6/0.2"]
+    views += ["#/document/D06", "#/search/fenn", "#/cluster/new-D05-4", "#/mention/D06-3", "#/threshold/0.6/0.2"]
     wanted = {}
     browser.open(files / "run.html")
     for view in views:
@@ -143,18 +139,15 @@ def test_keys_write_what_the_verb_writes_and_apply_shows_what_changes(
         browser.go("#/entity/SP%3A0001")
         assert arbo.read_knowledge_base(files / "kb.jsonl")["SP:0001"].definition in browser.text()
         assert not [one for one in browser.messages if "status of 400" not in one]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(typed(step) for step in KEYS.split())))
+    steps = (step.partition(":") for step in KEYS.split())
+    typed = "".join(key + f"{words}\n" * bool(words) for key, _, words in steps)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     run("review", files / "run", "--corrections", other, "--author", "ann", "--kb", files / "kb.jsonl").ok()
     assert len(lines_of(file)) >= 20
     assert lines_of(file) == lines_of(other)
     linked, added = files / "run-reviewed", tmp_path / "run2"
     assert run("add", files / "run", "--corrections", other, "--out", added).code == 0
     assert arbo.Result.load(linked).link_table == arbo.Result.load(added).link_table
-
-
-def typed(step: str) -> str:
-    key, _, words = step.partition(":")
-    return f"{key}{words}\n" if words else key
 
 
 def test_names_of_changes_reasons_and_errors_are_text(browser: Browser, tmp_path: Path) -> None:
