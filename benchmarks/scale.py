@@ -20,6 +20,9 @@ and kept; `--only` makes one of them.
   (`read_and_write`); `read` is reading the documents alone, in a process of its own. `changes`: `arbo diff` of the
   linked run and one with an entity threshold of 0.34 instead of 0.35, `mentions` of which change; at 10⁷ it is a part
   of its own (`--only changes`). `driver` is the sum of `partition` and `describe` of the linked run and of `changes`.
+- `--only moved`, recorded on its own, makes the table *bytes moved*: the same jobs of linking in two processes.
+  `written`: all parts of the work folder; `read`: a task reads its names, each worker every shard once, and the driver
+  the lists. `driver GB` is its peak memory, without the workers'.
 - `bytes`: jobs whose files are compared, by their hashes, with those of the same job in memory. They are spread in
   seven ways: in parts that the driver makes itself (`--workers 1`), in 1, 2 and 4 processes, on a Ray cluster with two
   workers, on one with two nodes, and in threads that begin each call a little later or earlier than asked. The first 12
@@ -52,8 +55,8 @@ from typing import Any
 from library.cells import Cells
 from library.command import parser_of
 from library.corpora import JOBS
-from library.folders import DATA
-from library.results import Figures, collected, record, say
+from library.folders import DATA, RESULTS
+from library.results import Figures, Row, collected, commit, record, record_table, say
 from library.timing import Ran, in_process, run_arbo, seconds
 from threadpoolctl import threadpool_limits
 
@@ -281,6 +284,25 @@ def largest_changes(folder: Path) -> Iterator[tuple[str, float]]:
     yield from changes("1e7", run, other)
 
 
+def moved(folder: Path) -> list[Row]:
+    """Measure what two processes write to the work folder, and read there."""
+    rows, now = [], commit()
+    for size, sizes in {**SIZES, "1e7": LARGEST}.items():
+        documents, entities = make(folder / size, *sizes)
+        work, job = folder / size / "work", ["link", str(documents), "--kb", str(entities), "--workers", "2"]
+        ran = run_arbo(*job, "--out", str(folder / "run"), "--set", f"work={work}")
+        parts: defaultdict[str, list[int]] = defaultdict(list)
+        for part in work.iterdir():
+            parts[part.name.partition("-")[0]].append(sum(file.stat().st_size for file in part.iterdir()))
+        names, shards, lists = (sum(parts[stage]) for stage in ("vectors", "things", "search"))
+        read = len(parts["things"]) * names + 2 * shards + lists
+        peak = {"driver GB": ran.peak / 1e9, "commit": now}
+        rows.append({"mentions": size, "written MB": (names + shards + lists) / 1e6, "read MB": read / 1e6, **peak})
+        say(str(rows[-1]))
+        rmtree(folder / size)
+    return rows
+
+
 def same_bytes(folder: Path) -> Iterator[tuple[str, float]]:
     """Compare the files of jobs that are spread with those of the same jobs in memory."""
     given = {data: given_of(data) for data in MATRIX}
@@ -364,7 +386,7 @@ CELLS = Cells("scale", lambda cell: (cell["part"], MADE_WITH[cell["part"]]))
 def main() -> None:
     """Make the parts that are missing, and record all."""
     parser = parser_of(__doc__)
-    parser.add_argument("--only", choices=PARTS, help="make this part only")
+    parser.add_argument("--only", choices=[*PARTS, "moved"], help="make this part only")
     given = parser.parse_args()
 
     def made(part: str) -> Figures:
@@ -372,6 +394,10 @@ def main() -> None:
         with TemporaryDirectory(dir=memory) as folder:
             return collected(PARTS[part](Path(folder)))
 
+    if given.only == "moved":
+        with TemporaryDirectory() as folder:
+            record_table("scale", "bytes moved", moved(Path(folder)))
+        return
     for name in PARTS:
         if given.only in (None, name):
             CELLS.keep({"part": name}, lambda _, name=name: made(name))  # type: ignore[misc]
@@ -380,7 +406,8 @@ def main() -> None:
     figures: Figures = {name: value for row in rows for name, value in row if name not in ("part", "commit")}
     if figures.keys() >= DRIVER:
         figures["driver.1e7.seconds"] = sum(figures[name] for name in DRIVER)
-    record("scale", figures, cells=kept)
+    tables = json.loads((RESULTS / "scale.json").read_text("utf-8")).get("tables")
+    record("scale", figures, tables, cells=kept)
 
 
 if __name__ == "__main__":
