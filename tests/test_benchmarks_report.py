@@ -81,6 +81,22 @@ def test_the_figures_of_the_readme_are_those_of_the_results() -> None:
     assert not rows
 
 
+def test_the_figures_of_large_jobs_are_those_of_the_results() -> None:
+    page = (ROOT / "docs/scale.md").read_text("utf-8")
+    for verb in ("link", "discover"):
+        cells = [f"{{scale:{verb}.{n}.seconds:.0f}}, {{scale:{verb}.{n}.peak_gb:.1f}}" for n in ("1e5", "1e6", "1e7")]
+        assert filled(f"| `arbo {verb}`: seconds, GB | {' | '.join(cells)} |", KEPT) in page
+    moved = [f"{{scale:bytes moved[{n}].written MB:.0f}}, {{scale:bytes moved[{n}].read MB:.0f}}" for n in ("1e5", "1e6", "1e7")]
+    for text in (
+        f"read there | {' | '.join(moved)} |",
+        "{growth:run.1e+06.refit.seconds:.0f} s and {growth:run.1e+06.refit.peak_gb:.1f} GB",
+        "{neighbours:search.words.1e+06.16_nearest:.2f} | `sparse_dot_topn` {neighbours:search.words.1e+06.sparse_dot_topn:.1f}",
+        "{engine:local.1e6.arborescence.seconds:.2f} | SciPy's spanning tree {engine:local.1e6.scipy.seconds:.1f}",
+        "From {neighbours:discovery.words.1e+06.processor_seconds:.0f} processor seconds",
+    ):
+        assert filled(text, KEPT) in page
+
+
 # References
 
 

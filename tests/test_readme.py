@@ -12,7 +12,7 @@ from arbo.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
-OF_PROSE = ("docs/design.md", "docs/guarantees.md")
+OF_PROSE = ("docs/design.md", "docs/guarantees.md", "docs/scale.md")
 """Pages without examples."""
 OF_MODELS = ("docs/coreference.md", "docs/rerank.md", "docs/train.md")
 """Pages whose examples embed or train for long: a tiny model bears the name of theirs, which docs/link.md loads."""
