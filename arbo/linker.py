@@ -345,6 +345,7 @@ class Linker:
                 encoder = self.encoder if self._entities is None else self._entities.fitted
                 mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self._search_all)
             apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
+            apart = apart if edited.lines else None
             settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
             nearest = retrieve(mentions, settings, self.announce, self._search_all)
             nearest, gaps = self._with_thresholds(nearest, memory)
@@ -411,12 +412,13 @@ class Linker:
         return Mentions.of(inputs, order, encoder, self.announce)
 
     def _search_settings(
-        self, mentions: Mentions, k: int, *, within_threshold: bool = False, apart: Collection[str] = ()
+        self, mentions: Mentions, k: int, *, within_threshold: bool = False, apart: Collection[str] | None = None
     ) -> SearchSettings:
         """Return the settings of a search for the ``k`` nearest mentions and, with a knowledge base, nearest entities.
 
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
-        if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``.
+        if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``,
+        which is None without corrections.
         """
         config = self.config
         compared = max(k, self.edges.neighbors) if self.edges and k else k
@@ -427,7 +429,14 @@ class Linker:
         limit = config.limits(mentions.encoder.threshold)[1]
         all_count = is_list or not within_threshold or self.edges is not None or config.nil_linkage == "average"
         within = None if all_count or limit == float("inf") else limit
-        first = first_alike(inputs, groups, apart, config.evidence) if is_list and k else None
+        first = None
+        if is_list and k:
+
+            def alike(some: Ids) -> Ids:
+                return first_alike(inputs.taken(some), [groups[row] for row in some], apart or (), config.evidence)
+
+            earlier = mentions.earlier if apart is None else None
+            first = alike(np.arange(len(inputs))) if earlier is None else earlier.first_alike(inputs, alike)
         return SearchSettings(self.kb, entities, groups, compared, config.candidates, within, alone, first)
 
     def _with_thresholds(self, nearest: Retrieval, memory: Memory | None) -> tuple[Retrieval, dict[str, float]]:
