@@ -137,7 +137,7 @@ class Linker:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         if self.config.evidence is not None:
             raise UsageError("only discover weighs evidence: put both tables into one, with a column of their source")
-        return self._linked(Corpus.of(documents), corrections_of(corrections))
+        return self._linked(Corpus.of(documents), corrections_of(corrections) if corrections else ())
 
     def discover(
         self,
@@ -164,7 +164,7 @@ class Linker:
         columns += [] if source is None else [f"{source}:source"]
         config = replace(self.config, evidence=",".join(columns)) if columns else self.config
         linker = self.configured(kb=None, _entities=None, config=config)._suited(corpus)
-        result = linker._linked(corpus, corrections_of(corrections))
+        result = linker._linked(corpus, corrections_of(corrections) if corrections else ())
         if name is not None and corpus.n_mentions:
             result.manifest["reading"] = {"text_column": name}
         return result

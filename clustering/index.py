@@ -13,15 +13,7 @@ from .arrays import Floats, Ids
 from .dense_search import Scan, Scanner, dense_search
 from .prefix_search import FEW_ROWS, MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Search
-from .sparse_search import (
-    GROUPS,
-    ROWS_PER_PLACE,
-    Bounds,
-    Corpus,
-    alike_together,
-    search_bounded,
-    sparse_search,
-)
+from .sparse_search import GROUPS, ROWS_PER_PLACE, Bounds, Corpus, alike_together, search_bounded, sparse_search
 from .vectors import Csr, Metric, Owners, Vectors, csr, lengths, offset_of, unit
 
 Part = TypeVar("Part")
@@ -145,8 +137,7 @@ class Index:
         """Make an index from the `arrays` of another index, whose metric must be ``metric``.
 
         The vectors are not copied. Of sparse ones, their features and rows are read, by which a search addresses
-        memory; `check` reads all values. Raise KeyError if an array is missing, and ValueError if they do not fit
-        together.
+        memory. Raise KeyError if an array is missing, and ValueError if they do not fit together.
         """
 
         def part(name: str, n: int) -> Any:
@@ -164,15 +155,6 @@ class Index:
             raise ValueError("the parts of the index are of other sizes or types, or a number is out of range")
         vars(index).update(made)
         return index
-
-    def check(self) -> None:
-        """Read all values of the vectors; raise ValueError if one is not finite.
-
-        What follows from the vectors, such as the bounds of scores, is not computed again.
-        """
-        values = [part.data for part in (self.matrix, self.postings)] if isinstance(self.matrix, Csr) else [self.matrix]
-        if not all(np.isfinite(part).all() for part in values):
-            raise ValueError("a vector has a value that is not finite")
 
     def _scipy(self) -> Any:
         if not isinstance(self.matrix, Csr):

@@ -4,7 +4,7 @@ A thing (a mention or an entity) with several vectors is as near as its nearest 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,7 @@ from .index import Index
 from .progress import Progress, in_parallel, silent
 from .search import Lists
 from .sparse_search import alike_together
-from .vectors import (
-    METRICS,
-    Csr,
-    Metric,
-    Vectors,
-    csr,
-    dense_products,
-    dissimilarities,
-    offset_of,
-    sparse_products,
-    unit,
-)
+from .vectors import METRICS, Metric, Vectors, csr, dense_products, dissimilarities, offset_of, sparse_products, unit
 
 Limit: TypeAlias = float | npt.ArrayLike | None
 """The largest dissimilarity to list: one for all queries, or one for each; None for no limit."""
@@ -155,14 +144,11 @@ def pair_dissimilarity(
     _check(queries, corpus, metric)
     place, pair = pairs_of(corpus.owners.owner, thing)
     used_a, row_a = np.unique(queries.row[query[pair]], return_inverse=True)
-    row_b = corpus.owners.row[place]
+    row_b, b = corpus.owners.row[place], cast(Any, corpus.matrix)
     a: Any = queries.matrix[used_a]
     if metric == "cosine":
         a = unit(a)
-    if isinstance(corpus.matrix, Csr):
-        product = sparse_products(csr(a), corpus.matrix, row_a, row_b)
-    else:
-        product = dense_products(a, corpus.matrix, row_a, row_b)
+    product = sparse_products(csr(a), b, row_a, row_b) if corpus.is_sparse else dense_products(a, b, row_a, row_b)
     best = np.full(len(query), np.inf, np.float32)
     np.minimum.at(best, pair, dissimilarities(product, offset_of(metric)))
     return best

@@ -41,7 +41,7 @@ class Partition:
     decisions, inf for NIL. Below a mention that was decided to be a new entity, the heaviest edge from that mention."""
     nil_edges: Edges
     """Edges between mentions of the same NIL cluster: under single linkage, edges within the threshold that connect the
-    cluster; under average linkage, all edges between them. Targets ascend."""
+    cluster; under average linkage, all edges between them."""
     nil_tree: MergeTree | None = None
     """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; otherwise None."""
     follows: Ids | None = None
@@ -135,8 +135,6 @@ def partition(
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
     if nil_linkage not in NIL_LINKAGES:
         raise ValueError(f"nil_linkage={nil_linkage!r} is not one of {', '.join(NIL_LINKAGES)}")
-    if nil_linkage == "average" and nil_threshold is not None and np.isnan(nil_threshold):
-        raise ValueError(f"nil_threshold={nil_threshold} is not a number; use None for no limit")
     if decisions is not None:
         return _obey(graph, decisions, method, threshold, nil_linkage, nil_threshold)
     forest, nil = _forest(graph, method, limits(graph, threshold))
@@ -155,8 +153,7 @@ def _forest(graph: Graph, method: Method, thresholds: tuple[float, float]) -> tu
         return hang_on_entities(entity_edges, entity_edges.entity < 0), graph.edges.take(_NONE)
     edges = surviving_edges(graph, entity_edges.weight, mention_limit, directed=directed)
     if method == "undirected":
-        forest, nil = undirected_forest(entity_edges, edges)
-        return forest, nil.take(np.lexsort((nil.source, nil.target)))
+        return undirected_forest(entity_edges, edges)
     if method == "minimax":
         forest = minimax_forest(entity_edges, edges)
     elif method == "arborescence" and entity_edges.entity.any():
@@ -266,8 +263,6 @@ def _describe(graph: Graph, forest: Forest, nil: Edges, tree: MergeTree | None =
     weight = np.full(graph.n_nodes, np.nan, graph.weight.dtype)
     parent[n_entities:] = np.where(forest.is_reached, forest.parent + n_entities, -1)
     weight[n_entities:] = forest.weight
-    if (nil.target[1:] < nil.target[:-1]).any():
-        nil = nil.take(np.argsort(nil.target, kind="stable"))
     nil_edges = Edges(nil.source + n_entities, nil.target + n_entities, nil.weight)
     labels, bottleneck = _trace(parent, weight, n_entities)
     label_components(nil_edges.source, nil_edges.target, labels)

@@ -57,7 +57,7 @@ def test_graphs_that_are_refused(arguments, words):
             for method in ("", "Arborescence", None)
         ),
         ({"nil_linkage": "ward"}, "nil_linkage='ward' is not one of single, average"),
-        ({"nil_linkage": "average", "nil_threshold": NAN}, "nil_threshold=nan is not a number; use None for no limit"),
+        ({"nil_linkage": "average", "nil_threshold": NAN}, "threshold=nan is not a number; use infinity"),
         *(
             ({"threshold": threshold, "method": method}, "not a number")
             for threshold in (NAN, (NAN, 1.0), (1.0, NAN), (None, NAN), np.float32(NAN))

@@ -3,7 +3,7 @@
 The log-odds of a pair are those of the names model, less a penalty if the names `differ`, and for each column the
 logarithm of m / u: how often the column is as alike as here in pairs that are one, and in pairs that are not (Fellegi
 and Sunter 1969). m and u are estimated by expectation maximisation over the pairs of the table, a fixed number of
-steps from the odds of the names model alone. In a step the pairs of a row compete, see `Competition`, which keeps
+steps from the odds of the names model alone. In a step the pairs of a row compete, see `competition`, which keeps
 families of similar rows (editions, branches) from counting as matches. u is that of pairs which are near by name, since
 the columns of a family are alike too. A missing value is no evidence. If different people have one name, all names are
 believed less: so much that names alone would expect as many pairs to be one as names and columns do.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -33,7 +33,7 @@ from arbo.data.columns import LEVELS, ColumnKind, cells_of, columns_named
 from arbo.edges.features import distinct, preceding, products
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
-from arbo.engine import Bools, Ids, Weights
+from arbo.engine import Ids, Weights
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 from arbo.text.names import normalize_names
 
@@ -154,39 +154,26 @@ class Pairs(NamedTuple):
         return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=False)), self.name + shift)
 
 
-class Competition(NamedTuple):
-    """Which pairs exclude each other; each array has a value for both ends of each pair: all first ones, then others.
+def competition(pairs: Pairs, source: Ids) -> Callable[[LogOdds], LogOdds]:
+    """Return what computes the probabilities of pairs from their log-odds, where some pairs exclude each other.
 
     A row is one with at most one row of another source, or else with one of its own. Without sources, it is one with at
-    most one other row.
+    most one other row. ``source`` is (names,).
     """
+    row, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
+    n = int(source.max(initial=0)) + 1
+    keys = np.stack([row * n + source[other], row * n + source[row]])  # a row with the source of the other end, its own
+    by_source, own = np.unique(keys, return_inverse=True)[1].reshape(2, -1)
+    is_own, n_keys = source[row] == source[other], own.max(initial=-1) + 1
 
-    row: Ids
-    by_source: Ids
-    """The number of the row with the source of the other end."""
-    own: Ids
-    """The number of the row with its own source."""
-    is_own: Bools
-    """Whether the other end has the same source."""
-
-    @classmethod
-    def of(cls, pairs: Pairs, source: Ids) -> Self:
-        """Find the competitors; ``source`` is (names,)."""
-        row, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
-        n = int(source.max(initial=0)) + 1
-        keys = np.stack([row * n + source[other], row * n + source[row]])
-        by_source, own = np.unique(keys, return_inverse=True)[1].reshape(2, -1)
-        return cls(row, by_source, own, source[row] == source[other])
-
-    def probabilities(self, log_odds: LogOdds) -> LogOdds:
-        """Return the probabilities of pairs with these log-odds; (pairs,)."""
+    def probabilities(log_odds: LogOdds) -> LogOdds:
         odds = np.exp(log_odds.clip(-_MOST_ODDS, _MOST_ODDS))
         both = np.tile(odds, 2)
-        n = self.own.max(initial=-1) + 1
-        of_row, of_source = np.bincount(self.row, both), np.bincount(self.by_source, both, minlength=n)
-        others = of_source[self.by_source] + of_source[self.own]
-        first, second = np.split(np.where(self.is_own, of_row[self.row], others), 2)
+        of_row, of_source = np.bincount(row, both), np.bincount(by_source, both, minlength=n_keys)
+        first, second = np.split(np.where(is_own, of_row[row], of_source[by_source] + of_source[own]), 2)
         return np.asarray(odds / (1 + first + second - odds))
+
+    return probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,21 +210,21 @@ class Evidence:
         columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
         pairs, n = self._pairs(names, columns, retrieval), len(names.rows)
         sources = [column.value for column in columns if column.kind == "source"]
-        competition = Competition.of(pairs, sources[0] + 1 if sources else np.zeros(n, np.int64))
-        model = self if self.weights else self._estimated(columns, pairs, competition)
+        probabilities = competition(pairs, sources[0] + 1 if sources else np.zeros(n, np.int64))
+        model = self if self.weights else self._estimated(columns, pairs, probabilities)
         log_odds = pairs.total(model.weights, model.shift)
-        probability = competition.probabilities(log_odds) if sources else expit(log_odds)
+        probability = probabilities(log_odds) if sources else expit(log_odds)
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
         scored = PairScores(np.column_stack([pairs.first, pairs.second]), pairs.name)
         reasons = partial(model._shares, names, columns)
         return names.weighed(retrieval, k, scored, weight, model.settings, self.names.threshold, reasons)
 
-    def _estimated(self, columns: Sequence[Column], pairs: Pairs, competition: Competition) -> Self:
+    def _estimated(self, columns: Sequence[Column], pairs: Pairs, probabilities: Callable[[LogOdds], LogOdds]) -> Self:
         """Return the model with the weights and the shift that fit pairs of names; see this module."""
         model = self
         for _ in range(_STEPS):
             log_odds, by_name = pairs.total(model.weights, model.shift), expit(pairs.name + model.shift)
-            probability = competition.probabilities(log_odds)
+            probability = probabilities(log_odds)
             weights = [ColumnWeights.estimated(*one, probability) for one in zip(columns, pairs.levels, strict=True)]
             step = (expit(log_odds) - by_name).sum() / max((by_name * (1 - by_name)).sum(), 1e-9)
             model = replace(model, weights=tuple(weights), shift=min(model.shift + float(np.clip(step, -1, 1)), 0.0))

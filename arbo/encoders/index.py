@@ -105,10 +105,9 @@ def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
 
 
 def check_index(kb: KnowledgeBase) -> None:
-    """Read all of an index, if there is one; raise DataError if a file was changed, or if a vector is not finite."""
+    """Read all of an index, if there is one; raise DataError if a file was changed."""
     if kb.stored is not None:
         check_hashes(kb.stored.folder, kb.stored.manifest["files"], ADVICE)
-        _mapped(kb.stored, "vectors", lambda arrays: Index.from_arrays(arrays, "dot").check())
 
 
 def _mapped(stored: IndexFolder, name: str, make: Callable[[Arrays], Made]) -> Made:

@@ -21,18 +21,7 @@ import numpy.typing as npt
 
 from arbo.data.arrow import codes_of
 from arbo.data.gold import Gold
-from arbo.engine import (
-    MergeTree,
-    Method,
-    Neighbors,
-    Partition,
-    Progress,
-    all_cuts,
-    average_tree,
-    merge_tree,
-    partition,
-    silent,
-)
+from arbo.engine import MergeTree, Method, Neighbors, Partition, Progress, all_cuts, average_tree, merge_tree, partition
 from arbo.errors import DataError
 from arbo.linking.confidence import Confidence, Reliability, calibrate
 from arbo.linking.config import LINKING, LinkerConfig, Objective
@@ -114,7 +103,7 @@ def choose(
     gold: Gold,
     config: LinkerConfig,
     objective: Objective,
-    progress: Progress = silent,
+    progress: Progress,
     method: Method | None = None,
 ) -> Tuning:
     """Choose the best configuration; see `Linker.tune`.

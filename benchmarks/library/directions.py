@@ -27,7 +27,7 @@ from arbo.data.gold import Gold
 from arbo.edges.features import MENTION_FEATURES, Facts, mention_features, mention_pairs
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
-from arbo.engine import Bools, Floats, Ids, Method, Neighbors, partition
+from arbo.engine import Bools, Floats, Ids, Method, Neighbors, partition, silent
 from arbo.linking.tuning import choose
 from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import Retrieval
@@ -115,7 +115,7 @@ class Directions:
     def _tuned(self, direction: str, method: Method) -> tuple[int, tuple[float, float]]:
         """Choose k and the thresholds of a method on the development part."""
         gold, found = Gold.of(self.parts["dev"], self.kb), self.found(direction, "dev")
-        best = choose(found, gold, arbo.LinkerConfig(), "accuracy_with_nil", method=method).best
+        best = choose(found, gold, arbo.LinkerConfig(), "accuracy_with_nil", silent, method).best
         return best.k, best.limits
 
 
