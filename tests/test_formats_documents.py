@@ -253,13 +253,13 @@ FAULTS: list[tuple[Any, ...]] = [
         (jsonl({"spans": [[0, 4]]}), "'x:0-4': a span ends at 4, but document 'x' has 3 characters"),
         (jsonl({"spans": [[0, 3]], "entities": "D1"}), "'entities' of a mention must be a list of strings, not a str"),
     )),
-    *(("csv", "document", line, f"docs.csv, line 3.*{words}") for line, words in (
-        ("d5,flu,0,3,m5,,,,,", "the line has 10 cells for 8 columns .*; quote the cells with delimiters in them"),
-        (",flu,0,3,m5,,,", "the cell 'document_id' is empty"),
-        ("d5,flu,0,9,m5,,,", "a span ends at 9"),
+    *(("csv", "document", line, f"docs.csv, line 3.*{words}", 0, kind) for line, words, kind in (
+        ("d5,flu,0,3,m5,,,,,", "the line has 10 cells for 8 columns .*; quote the cells", "rows"),
+        (",flu,0,3,m5,,,", "the cell 'document_id' is empty", "rows"),
+        ("d5,flu,0,9,m5,,,", "a span ends at 9", "documents"),
+        *((f"d5,flu,{start},3,m5,,,", "'start' .* must be a whole number", "rows")
+          for start in ("x", "1e0", "0_1", "1.5", "\u0661")),
     )),
-    *(("csv", "document", f"d5,flu,{start},3,m5,,,", "docs.csv, line 3.*'start' .* must be a whole number", 0, "rows")
-      for start in ("x", "1e0", "0_1", "1.5", "\u0661")),
 ]  # fmt: skip
 
 

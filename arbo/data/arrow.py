@@ -6,7 +6,7 @@ no frames, it finds no pandas.
 
 import json
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import BuiltinImporter
 from itertools import chain
 from operator import eq
@@ -41,14 +41,10 @@ class OnDemand(Sequence[Item]):
     keeps_all = False
     """Whether items are kept that were looked at one by one."""
 
-    def __init__(self, length: int) -> None:
-        """Take the number of items."""
-        self._places = range(length)
+    def __init__(self, length: int, make: Callable[[int, int], Sequence[Item]]) -> None:
+        """Take the number of items, and a function that makes at most so many items from a place on."""
+        self._places, self._make = range(length), make
         self._blocks: dict[int, Sequence[Item]] = {}
-
-    def _make(self, begin: int, length: int) -> Sequence[Item]:
-        """Make at most so many items from a place on."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self._places)
@@ -85,11 +81,8 @@ class Strings(OnDemand[str]):
     """The strings of an Arrow array."""
 
     def __init__(self, array: pa.Array) -> None:
-        super().__init__(len(array))
+        super().__init__(len(array), lambda begin, length: array.slice(begin, length).to_pylist())
         self.array = array
-
-    def _make(self, begin: int, length: int) -> list[str]:
-        return list(self.array.slice(begin, length).to_pylist())
 
 
 def views(kind: type[Item], columns: Mapping[str, Sequence[Any]]) -> list[Item]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import documents_in
-from arbo.data.tables import Tables, check_ids, names_in, numbered, rows_with, with_expansions
+from arbo.data.tables import Tables, check_ids, documents_of_rows, names_in, numbered, rows_with, with_expansions
 from arbo.engine import Bools, Ids
 from arbo.errors import UsageError
 from arbo.files import PathLike, write_lines
@@ -48,18 +48,15 @@ class Corpus(OnDemand[Document]):
         graph: Mapping[str, str] | None = None,
     ) -> None:
         if isinstance(documents, Records):
-            tables = Tables.joined([part.tables for part in documents.parts()])
+            tables = Tables.joined(documents.tables())
             notes = +documents.notes if notes is None else notes
         else:
             tables = documents if isinstance(documents, Tables) else Tables.of([*documents])
         if documents is not tables:
             check_ids(tables)
-        super().__init__(len(tables.sizes))
+        super().__init__(len(tables.sizes), partial(documents_of_rows, tables))
         self.tables = tables
         self.notes, self.index_names, self.graph = dict(notes or {}), dict(index_names or {}), dict(graph or {})
-
-    def _make(self, begin: int, length: int) -> list[Document]:
-        return self.tables.between(begin, length).objects()
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
@@ -196,7 +193,7 @@ class Inputs(OnDemand[MentionInput]):
 
     def __init__(self, corpus: Corpus, rows: Ids | None = None) -> None:
         self.rows: Ids = np.arange(corpus.n_mentions) if rows is None else rows
-        super().__init__(len(self.rows))
+        super().__init__(len(self.rows), self._inputs)
         self.corpus = corpus
 
     @cached_property
@@ -232,7 +229,7 @@ class Inputs(OnDemand[MentionInput]):
         """Return the mentions in these places."""
         return Inputs(self.corpus, self.rows[places])
 
-    def _make(self, begin: int, length: int) -> list[MentionInput]:
+    def _inputs(self, begin: int, length: int) -> list[MentionInput]:
         rows, tables = self.rows[begin : begin + length], self.corpus.tables
         documents = [self.corpus[home] for home in tables.home[rows].tolist()]
         places = (rows - tables.first[tables.home[rows]]).tolist()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import OnDemand, Strings, json_strings, numbers, parsed, text_of, views
+from arbo.data.arrow import Strings, json_strings, numbers, parsed, text_of, views
 from arbo.data.documents import Entity
 from arbo.data.fingerprint import Hashes, hashes_of
 from arbo.engine import Ids
@@ -97,16 +97,10 @@ def with_columns(table: pa.RecordBatch, **values: Sequence[Any]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class Entities(OnDemand[Entity]):
-    """The entities in the rows of a table, made on access."""
-
-    def __init__(self, table: pa.RecordBatch) -> None:
-        super().__init__(len(table))
-        self.table = table
-
-    def _make(self, begin: int, length: int) -> list[Entity]:
-        columns = columns_in(self.table.slice(begin, length), SCHEMA.names)
-        return views(Entity, dict(zip(SCHEMA.names, columns, strict=True)))
+def entities_of_rows(table: pa.RecordBatch, begin: int, length: int) -> list[Entity]:
+    """Make at most so many entities from a row on."""
+    columns = columns_in(table.slice(begin, length), SCHEMA.names)
+    return views(Entity, dict(zip(SCHEMA.names, columns, strict=True)))
 
 
 def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence[Any]]:
@@ -142,9 +136,8 @@ def sound(table: pa.RecordBatch, notes: Counter[str]) -> tuple[pa.RecordBatch, H
     rows = [*zip(some.tolist(), *columns_in(table.take(numbers(some)), ("id", "alternative_ids")), strict=True)]
     row_of: dict[str, int] = {}
     if gone := [row for row, id_, _ in rows if row_of.setdefault(id_, row) != row]:
-        entities = Entities(table)
-        for entity in (entities[row] for row in gone):
-            if entity != entities[row_of[entity.id]]:
+        for (entity,) in (entities_of_rows(table, row, 1) for row in gone):
+            if [entity] != entities_of_rows(table, row_of[entity.id], 1):
                 raise DataError("two different entities have this id; merge them, or change one id", id=entity.id)
         notes["duplicate entities dropped"] += len(gone)
         return sound(table.take(numbers(np.delete(np.arange(len(table)), gone))), notes)

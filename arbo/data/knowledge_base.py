@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from arbo.data.arrow import Arrays, Ints, numbers
+from arbo.data.arrow import Arrays, Ints, OnDemand, numbers
 from arbo.data.documents import Entity
-from arbo.data.entity_table import CONTENT, SCHEMA, Entities, Names, columns_in, joined, sound, table_of, with_columns
+from arbo.data.entity_table import (
+    CONTENT,
+    SCHEMA,
+    Names,
+    columns_in,
+    entities_of_rows,
+    joined,
+    sound,
+    table_of,
+    with_columns,
+)
 from arbo.data.fingerprint import Hashes, hash_of, update
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
@@ -107,7 +117,7 @@ class KnowledgeBase:
         self, entities: Iterable[Entity] | pa.RecordBatch = (), notes: Mapping[str, int] | None = None
     ) -> None:
         if isinstance(entities, Records):
-            table = joined([part.table for part in entities.parts()])
+            table = joined(entities.tables())
             notes = entities.notes if notes is None else notes
         else:
             table = entities if isinstance(entities, pa.RecordBatch) else table_of(entities)
@@ -138,7 +148,7 @@ class KnowledgeBase:
     @cached_property
     def entities(self) -> Sequence[Entity]:
         """The entities in order; each is made when it is used."""
-        return Entities(self.table)
+        return OnDemand(len(self.table), partial(entities_of_rows, self.table))
 
     def to_jsonl(self, path: PathLike) -> None:
         """Write the knowledge base as JSON lines, which `read_knowledge_base` reads; see `Corpus.to_jsonl`."""

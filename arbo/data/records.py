@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, KeysView, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -44,6 +45,7 @@ class Records(Generic[Item]):
         self._places: list[str] = []
         self._items: list[Item] = []
         self._n_mentions = 0
+        self._tables: list[Any] = []
         self._parts: list[Sequence[Item]] = []
         self._begins = [0]
 
@@ -76,7 +78,7 @@ class Records(Generic[Item]):
             self._items.append(item)
             self._n_mentions += len(item.mentions) if self._kind == "documents" else 0
             if len(self._items) >= _MOST_ITEMS or self._n_mentions >= _MOST_MENTIONS:
-                self.parts()
+                self.tables()
             return
         part = bisect_right(self._begins, number) - 1
         first = [*self._parts, self._items][part][number - self._begins[part]]
@@ -88,19 +90,21 @@ class Records(Generic[Item]):
             wrong = f"this id is already taken, with different content ({self._places[number]})"
             raise DataError(f"{wrong}; merge the two, or change one id", id=item.id)
 
-    def parts(self) -> list[Any]:
-        """Return all items as views of tables: `Corpus` or `Entities`."""
-        from arbo.data.corpus import Corpus
-        from arbo.data.entity_table import Entities, table_of
-        from arbo.data.tables import Tables
+    def tables(self) -> list[Any]:
+        """Return the tables of all items, see `arbo.data.tables` and `arbo.data.entity_table`."""
+        from arbo.data.arrow import OnDemand
+        from arbo.data.entity_table import entities_of_rows, table_of
+        from arbo.data.tables import Tables, documents_of_rows
 
-        if self._items or not self._parts:
-            items, is_entity = self._items, self._kind == "entities"
-            made: Any = Entities(table_of(items)) if is_entity else Corpus(Tables.of(items))
-            self._parts.append(made)
+        if self._items or not self._tables:
+            is_entity = self._kind == "entities"
+            table: Any = table_of(self._items) if is_entity else Tables.of(self._items)
+            make: Any = partial(entities_of_rows if is_entity else documents_of_rows, table)
+            self._tables.append(table)
+            self._parts.append(OnDemand(len(self._items), make))
             self._begins.append(len(self._places))
             self._items, self._n_mentions = [], 0
-        return self._parts
+        return self._tables
 
 
 def _metadata(item: Any) -> list[dict[str, Any]]:

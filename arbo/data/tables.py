@@ -117,12 +117,14 @@ class Tables:
         mentions = self.mentions.slice(self.first[begin] if len(sizes) else 0, sizes.sum())
         return type(self)(self.documents.slice(begin, length), mentions, sizes)
 
-    def objects(self) -> list[Document]:
-        """Make the documents."""
-        columns = {field: cells_in(self.documents, name) for name, (field, _) in _OF_DOCUMENTS.items()}
-        mentions, ends = mentions_in(self.mentions), zip(self.first.tolist(), self.sizes.tolist(), strict=True)
-        columns["mentions"] = [tuple(mentions[begin : begin + size]) for begin, size in ends]
-        return views(Document, columns | {"metadata": parsed(columns["metadata"])})
+
+def documents_of_rows(tables: Tables, begin: int, length: int) -> list[Document]:
+    """Make at most so many documents from a row on."""
+    part = tables.between(begin, length)
+    columns = {field: cells_in(part.documents, name) for name, (field, _) in _OF_DOCUMENTS.items()}
+    mentions, ends = mentions_in(part.mentions), zip(part.first.tolist(), part.sizes.tolist(), strict=True)
+    columns["mentions"] = [tuple(mentions[first : first + size]) for first, size in ends]
+    return views(Document, columns | {"metadata": parsed(columns["metadata"])})
 
 
 def check_ids(tables: Tables) -> None:

@@ -31,13 +31,6 @@ class Rows(OnDemand[Item]):
 
     together = 64
 
-    def __init__(self, length: int, make: Callable[[int, int], Sequence[Item]]) -> None:
-        super().__init__(length)
-        self._made = make
-
-    def _make(self, begin: int, length: int) -> Sequence[Item]:
-        return self._made(begin, length)
-
     def __repr__(self) -> str:
         shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)
         return f"[{', '.join(shown)}] ({len(self):,} in all)"
