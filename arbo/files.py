@@ -161,26 +161,17 @@ def discard(path: Path) -> None:
 def _move_into_place(partial: Path, target: Path, stays: Callable[[], bool]) -> None:
     """Move a folder to its place unless what is there ``stays``; if that fails, restore the previous one."""
     aside = beside(target, "old")
-    try:
-        _place(partial, target)
-        while partial.exists() and not stays() and not _exchange(partial, target):
-            with suppress(FileNotFoundError):  # there is nothing, or another process has just moved it
-                os.replace(target, aside)
-            _place(partial, target)
-            discard(aside)
-    except BaseException:
-        if aside.exists() and not target.exists():
-            os.replace(aside, target)
-        raise
-
-
-def _place(partial: Path, target: Path) -> None:
-    """Move a folder to its place, unless something is there, perhaps because another process has just put it there."""
-    try:
-        os.replace(partial, target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EACCES):
-            raise
+    while partial.exists() and not stays() and not _exchange(partial, target):
+        with suppress(FileNotFoundError):  # there is nothing, or another process has just moved it
+            os.replace(target, aside)
+        try:
+            os.replace(partial, target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EACCES):
+                if aside.exists():
+                    os.replace(aside, target)
+                raise  # otherwise, another process has just put something there
+        discard(aside)
 
 
 def _exchange(one: Path, other: Path) -> bool:
