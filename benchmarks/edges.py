@@ -10,6 +10,9 @@ part, calibrated on the development part, no threshold on entity edges and 0.9 o
 Accuracy by method, and 95 % intervals of `arborescence` and `minimax`, by draws of documents. No threshold on entity
 edges and 0.9 on edges between mentions, in all rows.
 
+**genres**: `linking` on each genre of GUM (its training and development documents) with `learnt` edges of the other
+genres; `n-grams`: no thresholds.
+
 **clusters**: entities and events of ECB+, gold mentions, no topics, no knowledge base. `n-grams`: the threshold chosen
 on the development part by ARI. `trained on ...`: learnt edges with the threshold 0.5, or chosen the same way.
 
@@ -58,7 +61,7 @@ from library.command import parser_of
 from library.corpora import Data
 from library.directions import DIRECTIONS, THRESHOLDS, Directions, interval
 from library.folders import DATA, MODELS
-from library.results import Figures, Row, Tables, collected_rows, record
+from library.results import Figures, Row, Tables, collected_rows, record, record_table
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import average_precision_score
@@ -92,6 +95,7 @@ CELLS = Cells(
 )
 LIMITS = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 FREE = arbo.LinkerConfig(entity_threshold=None, mention_threshold=0.9)
+OPEN = arbo.LinkerConfig(entity_threshold=None, mention_threshold=None)
 
 
 def corpora() -> dict[str, dict[str, Corpus]]:
@@ -125,6 +129,24 @@ def linking(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, edges: arbo.EdgeMo
     for (name, method), linker in systems.items():
         for part in ("dev", "test"):
             yield "linking", {"edges": name, "method": method, "part": part, **accuracies(linker, parts[part])}
+
+
+def genres(parts: dict[str, Corpus]) -> Iterator[tuple[str, Row]]:
+    """Rows of the table ``genres``: edges of the other genres, and those of n-grams."""
+    kb, rows = titles(parts), list[Row]()
+    documents = [(document.id.split("_")[1], part, document) for part in PARTS[:2] for document in parts[part]]
+    for genre in sorted({of for of, *_ in documents}):
+        own = Corpus(document for of, _, document in documents if of == genre)
+        others = (Corpus(d for of, at, d in documents if of != genre and at == part) for part in PARTS[:2])
+        edges, known = arbo.train_edges(*others, kb), np.array([bool(mention.gold) for mention in own.mentions])
+        systems = {"n-grams": arbo.Linker(kb, config=OPEN)} | {
+            method: arbo.Linker(kb, config=replace(FREE, method=method), edges=edges)
+            for method in ("arborescence", "minimax")
+        }
+        right = {name: right_links(linker, own)[known].mean() for name, linker in systems.items()}
+        rows.append({"genre": genre, "mentions": int(known.sum()), **right})
+        yield "genres", rows[-1]
+    yield "genres", {"genre": "mean", **{name: np.mean([row[name] for row in rows]) for name in systems}}
 
 
 def right_links(linker: arbo.Linker, corpus: Corpus) -> Bools:
@@ -321,10 +343,16 @@ def main() -> None:
     """Measure everything and record it; with `--english` make the model that arbo ships instead."""
     parser = parser_of(__doc__)
     parser.add_argument("--english", type=Path, metavar="FILE", help="train the model for English, write it, and stop")
+    parser.add_argument("--genres", action="store_true", help="measure the table of genres alone")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the corpora, for --english")
     given = parser.parse_args()
     if given.english:
         raised(train_english(LICENSED, given.data)).save(given.english)
+    elif given.genres:
+        tables: Tables = {}
+        collected_rows(tables, genres(corpora()["GUM"]))
+        figures = {key("genres", name): tables["genres"][-1][name] for name in ("n-grams", "arborescence", "minimax")}
+        record_table("edges", "genres", tables["genres"], figures)
     else:
         measure()
 
