@@ -43,12 +43,9 @@ class Browser:
         ours_in, theirs_out = os.pipe()
         command = [PROGRAM, *_OPTIONS.split(), f"--user-data-dir={self._folder.name}", "about:blank"]
         redirect = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        self._process = subprocess.Popen(
-            ["bash", "-c", redirect, "bash", *command],
-            pass_fds=(theirs_in, theirs_out),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        shell = ["bash", "-c", redirect, "bash", *command]
+        self._process = subprocess.Popen(shell, pass_fds=(theirs_in, theirs_out), **quiet)
         os.close(theirs_in)
         os.close(theirs_out)
         self._out, self._in = os.fdopen(ours_out, "wb"), os.fdopen(ours_in, "rb")
@@ -71,7 +68,6 @@ class Browser:
         self._folder.cleanup()
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol and return its result."""
         self._number += 1
         number = self._number
         message = {"id": number, "method": method, "params": parameters}
@@ -114,7 +110,6 @@ class Browser:
         return answer["result"].get("value")
 
     def navigate(self, address: str) -> None:
-        """Go to an address."""
         self.call("Page.navigate", url=address)
 
     def until(self, condition: str, seconds: float = WAIT) -> Any:
@@ -144,11 +139,9 @@ class Browser:
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def text(self, selector: str = "main") -> str:
-        """Return the text of the first element that fits."""
         return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def press(self, key: str) -> None:
-        """Press a key."""
         codes = {"ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39, "Enter": 13, "Escape": 27, "Tab": 9, "/": 191}
         text = {"text": {"Enter": "\r"}.get(key, key)} if len(key) == 1 or key == "Enter" else {}
         code = codes.get(key, ord(key.upper()[0]))
@@ -156,15 +149,12 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def press_at(self, selector: str, key: str) -> None:
-        """Press a key in the first element that fits."""
         self.run(f"document.querySelector({json.dumps(selector)}).focus()")
         self.press(key)
         self.run("new Promise(done => setTimeout(done, 30))")
 
     def look(self, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Set the size of the window and the theme that the page is asked for."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])

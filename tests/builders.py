@@ -1,7 +1,5 @@
 """What several test files build: documents, linkers and encoders, files, and processes of their own."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -11,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -21,15 +19,9 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import text_of
 from arbo.files import checksum
 
-if TYPE_CHECKING:
-    from arbo.encoders.tower import Tower
-
 Gold = Iterable[str] | None
 
 NAMES_ONLY = arbo.EncoderConfig()
-
-
-# Documents
 
 
 def document(id_: str, *mentions: str | tuple[str, Gold], domain: str | None = None) -> arbo.Document:
@@ -76,7 +68,6 @@ def drawn_document(draw: st.DrawFn, name: str, most_spans: int = 3) -> arbo.Docu
 
 
 def drawn_documents(most_spans: int = 3) -> st.SearchStrategy[tuple[arbo.Document, ...]]:
-    """Draw up to three documents of different ids."""
     ids = st.lists(NAMES, unique=True, max_size=3)
     return ids.flatmap(lambda ids: st.tuples(*(drawn_document(id_, most_spans) for id_ in ids)))
 
@@ -102,22 +93,17 @@ def kb_of(*entities: arbo.Entity) -> arbo.KnowledgeBase:
     return arbo.KnowledgeBase(entities)
 
 
-# Linkers and encoders
-
-
 def linker(kb: arbo.KnowledgeBase | None = None, **settings: Any) -> arbo.Linker:
     """Make a linker with the encoder of letters; settings are those of its configuration."""
     return arbo.Linker(kb, config=replace(arbo.LinkerConfig(), **settings))
 
 
-def dual_encoder(
-    tower: Tower, config: arbo.EncoderConfig = NAMES_ONLY, cache: Path | None = None, **changes: Any
-) -> arbo.DualEncoder:
+def dual_encoder(tower: Any, config: Any = NAMES_ONLY, cache: Path | None = None, **changes: Any) -> arbo.DualEncoder:
     """Make an encoder that has one tower for mentions and entities; changes are to its configuration."""
     return arbo.DualEncoder(tower, tower, replace(config, **changes), cache)
 
 
-def projecting(tower: Tower, dim: int) -> Tower:
+def projecting(tower: Any, dim: int) -> Any:
     """Return a copy of a tower whose vectors a linear layer maps to ``dim`` dimensions."""
     import torch
 
@@ -130,7 +116,7 @@ def projecting(tower: Tower, dim: int) -> Tower:
 
 
 @contextmanager
-def batches(tower: Tower) -> Iterator[list[tuple[int, int]]]:
+def batches(tower: Any) -> Iterator[list[tuple[int, int]]]:
     """Watch the (texts, tokens) of the batches that go through a model."""
     shapes: list[tuple[int, int]] = []
     hook = tower.model.register_forward_pre_hook(
@@ -154,9 +140,6 @@ def scores_of(model: Any, texts: list[str], kb: arbo.KnowledgeBase, text: Any, e
 def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Number all pairs of n things and m others."""
     return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
-
-
-# Files
 
 
 def save_lines(path: Path, *lines: object, end: str = "\n") -> Path:
@@ -189,7 +172,6 @@ def linking(folder: Path, docs: str = "all.jsonl", kb: str = "kb.jsonl") -> list
 
 
 def edit_json(file: Path, **changes: object) -> None:
-    """Replace values of a JSON object in a file."""
     content = json.loads(file.read_text("utf-8")) | changes
     if content.pop("checksum", None) is not None:
         content["checksum"] = checksum(content)
@@ -211,23 +193,14 @@ class Bomb:
         return os.mkdir, (str(self.trace),)
 
 
-# Processes
-
-
 def python(code: str, *arguments: object, **environment: str) -> str:
     """Run code in a process of its own and return what it prints; fail with what it complains of."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def arbo_process(*arguments: object, stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
     command = [sys.executable, "-m", "arbo", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, stdin=stdin)

@@ -27,14 +27,13 @@ Sample: TypeAlias = "tuple[arbo.Corpus, arbo.KnowledgeBase]"
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SHARED = _ROOT.parent / "shared"
+sys.path.append(str(_ROOT / "benchmarks"))
 
 # Numba's cache on disk does not notice a change in a helper of another file: let its folder depend on all of them.
-_SOURCES = b"".join(
-    file.read_bytes() for room in ("clustering", "eval") for file in sorted((_ROOT / room).glob("*.py"))
-)
-_TIMELESS = "timeless"
-settings.register_profile(_TIMELESS, deadline=None)  # a busy machine must not fail a test
-settings.load_profile(_TIMELESS)
+_FILES = [file for room in ("clustering", "eval") for file in sorted((_ROOT / room).glob("*.py"))]
+_SOURCES = b"".join(file.read_bytes() for file in _FILES)
+settings.register_profile("timeless", deadline=None)  # a busy machine must not fail a test
+settings.load_profile("timeless")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_ROOT / ".numba_cache" / hashlib.sha256(_SOURCES).hexdigest()[:16]))
 
 # A thread each for processes that share the cores: threads that wait for each other took twice the time.
@@ -101,7 +100,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Save a tiny BERT."""
     return tiny_models.bert(tmp_path_factory.mktemp("bert"))
 
 
@@ -113,32 +111,24 @@ def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    letters, signs = pre_tokenizers.ByteLevel.alphabet(), ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    how = {"vocab_size": 400, "special_tokens": signs, "initial_alphabet": letters, "show_progress": False}
+    trainer = trainers.BpeTrainer(**how)
     tokenizer.train_from_iterator([*WORDS.split(), WORDS] * 9, trainer)
     special = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
     ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
-    config = RobertaConfig(
-        vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=130, **ids, **tiny_models.TINY
-    )
-    return tiny_models.save(
-        tmp_path_factory.mktemp("roberta"), RobertaModel, config, tokenizer, unk_token="<unk>", **special
-    )
+    ids |= {"vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 130, **tiny_models.TINY}
+    folder, config = tmp_path_factory.mktemp("roberta"), RobertaConfig(**ids)
+    return tiny_models.save(folder, RobertaModel, config, tokenizer, unk_token="<unk>", **special)
 
 
 @pytest.fixture(scope="session")
 def bert(bert_folder: Path) -> Tower:
-    """Load the tiny BERT."""
     return _tower(bert_folder)
 
 
 @pytest.fixture(scope="session")
 def roberta(roberta_folder: Path) -> Tower:
-    """Load the tiny RoBERTa."""
     return _tower(roberta_folder)
 
 
@@ -171,7 +161,6 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Run the command line in this process."""
     from arbo.cli import main
 
     handler = signal.getsignal(signal.SIGINT)

@@ -22,9 +22,6 @@ every_method = pytest.mark.parametrize("method", METHODS)
 every_metric = pytest.mark.parametrize("metric", METRICS)
 
 
-# Graphs
-
-
 def make(source: Any, target: Any, weight: Any, n_entities: int = 1, n_nodes: int = 3) -> Graph:
     return Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_nodes)
 
@@ -36,9 +33,6 @@ def mention_graph(source: Any, target: Any, weight: Any, n_mentions: int, n_enti
 def assert_same(left: Partition, right: Partition) -> None:
     for name in ("labels", "entity", "parent", "weight", "bottleneck"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
-
-
-# Vectors
 
 
 def gaussian(n: int, dim: int, seed: int = 0) -> Array:

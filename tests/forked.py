@@ -77,7 +77,6 @@ class Forks:
         return self._run(verbs, ())
 
     def close(self) -> None:
-        """End the process."""
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
@@ -94,7 +93,6 @@ class Forks:
 
 @functools.cache
 def forks() -> Forks:
-    """Return the warm process of this one."""
     scratch = Path(tempfile.mkdtemp(prefix="arbo-forks-"))
     made = Forks(scratch)
 
@@ -156,8 +154,7 @@ def _warm() -> None:
 
 
 def _serve(library: ctypes.CDLL) -> None:
-    answers = os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDWR)
+    answers, nothing = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
     if not os.environ.get("ARBO_FORKS_TELL"):
         os.dup2(nothing, 2)
@@ -167,8 +164,7 @@ def _serve(library: ctypes.CDLL) -> None:
         for arguments in asked["warm"]:
             assert _main(arguments) == 0, arguments
         memory = mmap.mmap(-1, 16 * len(verbs) + 16)
-        counts = (ctypes.c_long * (2 * len(verbs))).from_buffer(memory)
-        processes = []
+        counts, processes = (ctypes.c_long * (2 * len(verbs))).from_buffer(memory), []
         for place, verb in enumerate(verbs):
             process = os.fork()
             if not process:

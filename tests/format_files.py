@@ -212,7 +212,6 @@ IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"
 
 
 def node(number: str, label: str | None = None, **more: Any) -> dict[str, Any]:
-    """Make a node of an OBO graph."""
     return {"id": f"{OBO_IRI}{number}", "type": "CLASS", **({} if label is None else {"lbl": label}), **more}
 
 
@@ -320,8 +319,7 @@ def save(
 
     `change` makes the bytes of each text; gzipped bytes go to a file with the ending `.gz`.
     """
-    into = piece.pop("into", None)
-    paths = []
+    into, paths = piece.pop("into", None), []
     for file, text in files.items():
         own = filled(text, **(piece if into in (None, file) else {}))
         if into is None and own != filled(text):

@@ -22,12 +22,8 @@ from arbo.engine import Vectors
 from clustering import METHODS
 
 NAMES = ["marsh fever", "marsh fevers", "fever", "kelp blight", "kelp", "zzz", "zzz fever", "marsh kelp", "she"]
-KB = kb_of(
-    arbo.Entity("E1", "marsh fever"),
-    arbo.Entity("E2", "marsh fever"),
-    arbo.Entity("E3", "kelp blight"),
-    arbo.Entity("E4", "zzz", domain="x"),
-)
+E1, E2, E3 = (arbo.Entity(id_, name) for id_, name in (("E1", NAMES[0]), ("E2", NAMES[0]), ("E3", NAMES[3])))
+KB = kb_of(E1, E2, E3, arbo.Entity("E4", "zzz", domain="x"))
 TABLES = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table", "correction_table")
 N_DOCUMENTS = 9
 
@@ -61,13 +57,7 @@ def equal(one: arbo.Result, other: arbo.Result, *, lines: bool = True) -> None:
 
 
 def clusters(result: arbo.Result) -> set[frozenset[str]]:
-    """Return the clusters as sets of mention ids."""
     return {frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters}
-
-
-def taste(item: MentionInput, entity: arbo.Entity) -> float:
-    """Score a pair by the letters that both names have, with many ties."""
-    return float(len(set(item.name) & set(entity.name)) % 4)
 
 
 class History:
@@ -75,9 +65,7 @@ class History:
 
     STEPS = ("remove", "add", "remove_mention", "save", "add_with_corrections", "add_with_corrections", "exchange")
 
-    def __init__(
-        self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False, over: Any = None
-    ) -> None:
+    def __init__(self, seed: int, folder: Path, *, dense: bool, kb: bool, reranked: bool = False, over: Any = None):
         self.folder = folder
         self.rng = np.random.default_rng(seed)
         self.kb = KB if kb else None
@@ -108,7 +96,10 @@ class History:
         encoder = LettersEncoder({}, {}, metric) if dense else arbo.NgramEncoder()
         if reranked:
             options |= [{}, {"skip_margin": 0.05}][rng.integers(2)]
-        own = Oracle(taste, retrieval_weight=[0.0, 1.5][rng.integers(2)]) if reranked else None
+        weight = [0.0, 1.5][rng.integers(2)] if reranked else 0.0
+        # By the letters that both names have, with many ties.
+        oracle = Oracle(lambda item, entity: len({*item.name} & {*entity.name}) % 4.0, retrieval_weight=weight)
+        own = oracle if reranked else None
         return arbo.Linker(self.kb, encoder, arbo.LinkerConfig(**options), reranker=own)
 
     def _some(self, share: float, among: Sequence[str] | None = None) -> list[str]:
@@ -159,13 +150,11 @@ class History:
         return verb([self.documents[name] for name in self.there], self.lines)
 
     def step(self) -> None:
-        """Do something at random."""
         name = self._one(self.STEPS)
         getattr(self, name)()
         self.steps.append((name, *self.there))
 
     def remove(self) -> None:
-        """Remove some documents."""
         gone = self._some(0.4, self.there)
         self.result = self.linker.remove(self.result, gone)
         self.there = [name for name in self.there if name not in gone]
@@ -198,10 +187,8 @@ class History:
         if self.kb is None:
             return
         kept = [one for one in KB if self.rng.random() < 0.7]
-        new = [
-            arbo.Entity(f"E{i}", str(self._one(NAMES)), alternative_ids=(f"E{self.rng.integers(1, 5)}",))
-            for i in range(5, 5 + self.rng.integers(3))
-        ]
+        ids = [f"E{i}" for i in range(5, 5 + self.rng.integers(3))]
+        new = [arbo.Entity(i, str(self._one(NAMES)), alternative_ids=(f"E{self.rng.integers(1, 5)}",)) for i in ids]
         ends = [arbo.Entity("E8", "kk", domain="x"), arbo.Entity("E9", "s")]  # no domain is without an entity
         self.kb = arbo.KnowledgeBase([*new, *kept, *ends] if self.rng.random() < 0.5 else [*kept, *ends, *new])
         self.linker = self.linker.configured(kb=self.kb)
@@ -243,8 +230,5 @@ def live(seed: int, **kind: bool) -> None:
                 raise
 
 
-KINDS = [
-    {"dense": dense, "kb": kb, "reranked": reranked}
-    for dense in (False, True)
-    for kb, reranked in ((True, False), (False, False), (True, True))
-]
+_OTHERS = ({"kb": True, "reranked": False}, {"kb": False, "reranked": False}, {"kb": True, "reranked": True})
+KINDS = [{"dense": dense, **other} for dense in (False, True) for other in _OTHERS]

@@ -69,52 +69,34 @@ def _arguments(*words: str, at: Path) -> tuple[str, ...]:
 
 @functools.cache
 def jobs() -> dict[str, tuple[Job, ...]]:
-    """Return jobs of each verb."""
 
     def job(name: str, words: str, others: str = "", left: str = "", during: str = "") -> Job:
         first, second = (_arguments(*one.split(), at=inputs()) for one in (words, others))
         return Job(name, first, second, tuple(left.split()), tuple(during.split()))
 
+    def three(name: str, words: str) -> tuple[Job, Job, Job]:
+        again = job(f"{name} again", words, f"{words} --k 3")
+        return job(name, words), again, job(f"{name} embedded", f"{words} {embedded}", left="cache")
+
+    def before(to: str) -> str:
+        return "" if to in ("brat", "csv") else "export run --to clusters --out out"
+
     link, discover = "link docs.jsonl --kb kb.jsonl --out out", "discover docs.jsonl --out out"
-    embedded = "--encoder bert --set cache=cache"
-    index, train = (
-        "kb index kb.jsonl --out out",
-        "train encoder train.jsonl --kb kb.jsonl --encoder bert --set @config.json --out out",
-    )
-    on = "out.training"
+    embedded, add = "--encoder bert --set cache=cache", "add run more.jsonl --out out"
+    index, on = "kb index kb.jsonl --out out", "out.training"
+    train = "train encoder train.jsonl --kb kb.jsonl --encoder bert --set @config.json --out out"
+    plain, bert = f"{index} --set generic_names=false", "--encoder bert"
     return {
-        "link": (
-            job("link", link),
-            job("link again", link, f"{link} --k 3"),
-            job("link embedded", f"{link} {embedded}", left="cache"),
-        ),
-        "discover": (
-            job("discover", discover),
-            job("discover again", discover, f"{discover} --k 3"),
-            job("discover embedded", f"{discover} {embedded}", left="cache"),
-        ),
-        "add": (
-            job("add", "add run more.jsonl --out out"),
-            job("add again", "add run more.jsonl --out out", "add run dev.jsonl --out out"),
-        ),
+        "link": three("link", link),
+        "discover": three("discover", discover),
+        "add": (job("add", add), job("add again", add, "add run dev.jsonl --out out")),
         "train": (
             job("train", train, left="out.log.jsonl", during=on),
             job("train, chosen", f"{train} --dev dev.jsonl", left="out.log.jsonl", during=on),
             job("train again", train, f"{train} --set seed=5", left="out.log.jsonl", during=on),
         ),
-        "index": (
-            job("index", index),
-            job("index again", index, f"{index} --set generic_names=false"),
-            job("index embedded", f"{index} --encoder bert"),
-        ),
-        "export": tuple(
-            job(
-                f"export {to}",
-                f"export run --to {to} --out out",
-                "" if to in ("brat", "csv") else "export run --to clusters --out out",
-            )
-            for to in _EXPORTS
-        ),
+        "index": (job("index", index), job("index again", index, plain), job("index embedded", f"{index} {bert}")),
+        "export": tuple(job(f"export {to}", f"export run --to {to} --out out", before(to)) for to in _EXPORTS),
     }
 
 
@@ -158,7 +140,6 @@ def begin(job: Job, folder: Path, before: Path | None = None) -> Path:
 
 
 def succeed(arguments: Sequence[str], folder: Path) -> Ended:
-    """Run a command in a folder, and expect success."""
     folder.mkdir(parents=True, exist_ok=True)
     ended = do(arguments, folder)
     assert ended.code == 0, told(folder)
@@ -178,7 +159,6 @@ def log_of(folder: Path) -> Path:
 
 
 def told(folder: Path) -> str:
-    """Return what the last command in a folder printed."""
     return log_of(folder).read_text("utf-8", "replace")
 
 
@@ -188,7 +168,6 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or one of its folders is hidden."""
     return any(part.startswith(".") for part in name.split("/"))
 
 
@@ -215,8 +194,7 @@ def check_unfinished(job: Job, folder: Path, whole: Undisturbed, *, killed: bool
     """
     there = everything(folder)
     seen = {name: digest for name, digest in there.items() if not is_hidden(name)}
-    allowed = [part(whole.files, OUT), part(whole.replaced, OUT)]
-    out = part(seen, OUT)
+    allowed, out = [part(whole.files, OUT), part(whole.replaced, OUT)], part(seen, OUT)
     if killed:
         aside = [part(there, name) for name in {at.split("/")[0] for at in there if is_hidden(at)}]
         assert out in allowed or (not out and allowed[1] in [{}, *aside]), f"{OUT} is incomplete, or lost: {out}"

@@ -42,13 +42,9 @@ def apart(bert: Tower) -> arbo.DualEncoder:
     return two.copy()
 
 
-MAKE: dict[str, Callable[[Tower], arbo.DualEncoder]] = {
-    "shared": shared,
-    "shared, projected": lambda bert: projected(shared(bert)),
-    "apart": apart,
-}
+MAKE: dict[str, Callable[[Tower], arbo.DualEncoder]] = {"shared": shared, "apart": apart}
+MAKE["shared, projected"] = lambda bert: projected(shared(bert))
 
 
 def load(folder: str | Path, **options: Any) -> arbo.DualEncoder:
-    """Load a model onto the processor."""
     return arbo.DualEncoder.from_pretrained(folder, device="cpu", **options)

@@ -90,37 +90,27 @@ def _cut(content: bytes, chance: random.Random) -> bytes:
     return content[:at] if chance.random() < 0.7 else content[at:]
 
 
-def _lines(content: bytes, chance: random.Random) -> bytes:
-    lines = content.split(b"\n")
-    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+def _moved(content: bytes, chance: random.Random, mark: bytes = b"\n", new: bytes | None = None) -> bytes:
+    """Exchange, repeat, remove or replace a part of what a mark divides."""
+    parts = content.split(mark)
+    one, other = chance.randrange(len(parts)), chance.randrange(len(parts))
     how = chance.randrange(4)
     if how == 0:
-        lines[one], lines[other] = lines[other], lines[one]
+        parts[one], parts[other] = parts[other], parts[one]
     elif how == 1:
-        lines.insert(one, lines[other])
+        parts.insert(one, parts[other])
     elif how == 2:
-        del lines[one]
+        del parts[one]
     else:
-        lines[one] = lines[other]
-    return b"\n".join(lines)
+        parts[one] = parts[other] if new is None else new
+    return mark.join(parts)
 
 
 def _fields(content: bytes, chance: random.Random) -> bytes:
-    """Exchange, repeat or remove fields of a line, whatever separates them."""
+    """Change the fields of a line, whatever separates them."""
     lines = content.split(b"\n")
     at, mark = chance.randrange(len(lines)), chance.choice([b"\t", b"|", b",", b" ", b";", b":"])
-    fields = lines[at].split(mark)
-    one, other = chance.randrange(len(fields)), chance.randrange(len(fields))
-    how = chance.randrange(4)
-    if how == 0:
-        fields[one], fields[other] = fields[other], fields[one]
-    elif how == 1:
-        del fields[one]
-    elif how == 2:
-        fields.insert(one, fields[other])
-    else:
-        fields[one] = text(chance).encode("utf-8", "surrogatepass")
-    lines[at] = mark.join(fields)
+    lines[at] = _moved(lines[at], chance, mark, text(chance).encode("utf-8", "surrogatepass"))
     return b"\n".join(lines)
 
 
@@ -136,20 +126,11 @@ def _number(content: bytes, chance: random.Random) -> bytes:
 
 def _encoding(content: bytes, chance: random.Random) -> bytes:
     decoded = content.decode("utf-8", "replace")
-    how = chance.randrange(7)
-    if how == 0:
-        return decoded.encode("utf-16")
-    if how == 1:
-        return b"\xef\xbb\xbf" + content
-    if how == 2:
-        return gzip.compress(content, mtime=0)
-    if how == 3:
-        return gzip.compress(content, mtime=0)[: chance.randrange(len(content) + 30)]
-    if how == 4:
-        return decoded.encode("utf-16")[: chance.randrange(2 * len(decoded) + 2)]
-    if how == 5:
-        return content.replace(b"\n", chance.choice([b"\r\n", b"\r", b"\n\n"]))
-    return decoded.encode("latin-1", "replace")
+    zipped, wide = gzip.compress(content, mtime=0), decoded.encode("utf-16")
+    ways = [b"\xef\xbb\xbf" + content, content.replace(b"\n", chance.choice([b"\r\n", b"\r", b"\n\n"]))]
+    ways += [zipped, zipped[: chance.randrange(len(content) + 30)]]
+    ways += [wide, wide[: chance.randrange(2 * len(decoded) + 2)], decoded.encode("latin-1", "replace")]
+    return chance.choice(ways)
 
 
 def _json(content: bytes, chance: random.Random) -> bytes:
@@ -184,4 +165,4 @@ def _xml(content: bytes, chance: random.Random) -> bytes:
     return content[: one.start()] + filled + content[one.end() :]
 
 
-_WAYS = [*[_pieces] * 2, _flip, _cut, _lines, *[_fields] * 2, *[_number] * 2, _encoding, *[_json] * 4]
+_WAYS = [*[_pieces] * 2, _flip, _cut, _moved, *[_fields] * 2, *[_number] * 2, _encoding, *[_json] * 4]

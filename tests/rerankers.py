@@ -24,26 +24,21 @@ class Oracle:
     retrieval_weight: float = 0.0
     settings: dict[str, Any] = field(default_factory=lambda: {"encoder": "oracle"})
 
-    def score(
-        self, mentions: Sequence[MentionInput], kb: arbo.KnowledgeBase, mention: Any, entity: Any, announce: Any = quiet
-    ) -> Any:
+    def score(self, mentions: Sequence[MentionInput], kb: Any, mention: Any, entity: Any, announce: Any = quiet) -> Any:
         pairs = [(mentions[m], kb.entities[e]) for m, e in zip(mention, entity, strict=True)]
         self.asked.extend((item.mention.id, one.id) for item, one in pairs)
         return np.array([self.score_of(*pair) for pair in pairs])
 
 
 def knows_gold() -> Oracle:
-    """Make a reranker that is always right."""
     return Oracle(lambda item, entity: 20.0 * is_right(item.mention, entity))
 
 
 def is_right(mention: arbo.Mention, entity: arbo.Entity) -> bool:
-    """Say whether an entity is in a mention's gold annotation."""
     return not {entity.id, *entity.alternative_ids}.isdisjoint(mention.gold or ())
 
 
 def indifferent() -> Oracle:
-    """Make a reranker that likes all entities alike."""
     return Oracle(lambda item, entity: 0.0)
 
 
@@ -51,10 +46,8 @@ def small(scores: list[list[float]]) -> tuple[arbo.Corpus, arbo.KnowledgeBase, C
     """Make mentions m0, m1, ... whose candidates 0, 1, ... have these scores."""
     n, k = len(scores), max(map(len, scores))
     mentions = tuple(arbo.Mention(f"m{i}", "d", ((0, 1),), "x") for i in range(n))
-    documents, kb = (
-        arbo.Corpus([arbo.Document("d", "x", mentions)]),
-        arbo.KnowledgeBase([arbo.Entity(f"E{i}", "x") for i in range(k)]),
-    )
+    documents = arbo.Corpus([arbo.Document("d", "x", mentions)])
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", "x") for i in range(k)])
     entities = np.array([[*range(len(row)), *[-1] * (k - len(row))] for row in scores], np.int32)
     table = np.array([row + [NONE] * (k - len(row)) for row in scores], np.float32)
     return documents, kb, Candidates(entities, table, documents.fingerprint, kb.fingerprint, {"encoder": "none"})

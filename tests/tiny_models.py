@@ -23,7 +23,6 @@ def bert(folder: Path) -> Path:
 
 
 def save(folder: Path, kind: type, config: object, tokenizer: object, **special: str) -> Path:
-    """Save a model of random weights with its tokenizer."""
     import torch
     from transformers import PreTrainedTokenizerFast
 

@@ -66,7 +66,6 @@ def dying(after: int) -> Announce:
 
 
 def workplace(folder: Path, config: LoopConfig) -> Workplace:
-    """Give a trainer a folder."""
     return Workplace(folder / "model", folder, accelerator_of(config), RunOptions(checkpoint_every=1))
 
 
@@ -122,9 +121,7 @@ def dual_trainer(start: arbo.DualEncoder, data: TrainingSet, folder: Path, **cha
     return DualTrainer(start, data, None, config, workplace(folder, config))
 
 
-def trainer_of(
-    start: arbo.DualEncoder, documents: Iterable[Any], kb: Any, folder: Path, **changes: Any
-) -> tuple[DualTrainer, Batch]:
+def trainer_of(start: Any, documents: Any, kb: Any, folder: Path, **changes: Any) -> tuple[DualTrainer, Batch]:
     """Make a trainer in training mode, and a batch of all mentions."""
     data = TrainingSet.of(arbo.Corpus.of(documents), kb)
     trainer = dual_trainer(start, data, folder, **{"positives": "1rand"} | changes)
@@ -144,11 +141,9 @@ def cross(tower: Tower, **changes: Any) -> CrossEncoder:
 def marked(*rows: tuple[Any, str | None], domain: str | None = None, name: str = "d") -> arbo.Corpus:
     """Make a document with a mention of each pair of gold ids and gold cluster."""
     text = " ".join(f"w{i:03}" for i in range(len(rows)))
-    mentions = tuple(
-        arbo.Mention(f"{name}{i}", name, ((5 * i, 5 * i + 4),), f"w{i:03}", gold=gold, cluster=cluster)
-        for i, (gold, cluster) in enumerate(rows)
-    )
-    return arbo.Corpus([arbo.Document(name, text, mentions, domain)])
+    own = [{"gold": gold, "cluster": cluster} for gold, cluster in rows]
+    made = (arbo.Mention(f"{name}{i}", name, ((5 * i, 5 * i + 4),), f"w{i:03}", **of) for i, of in enumerate(own))
+    return arbo.Corpus([arbo.Document(name, text, tuple(made), domain)])
 
 
 def tiny(gold: list[tuple[str, ...] | None]) -> tuple[arbo.Corpus, arbo.KnowledgeBase]:
@@ -214,7 +209,6 @@ DOCUMENTS = arbo.Corpus(
 
 
 def oslat_trainer(tower: Tower, reads: LabelAttentionConfig, folder: Path, **changes: Any) -> OslatTrainer:
-    """Make a trainer in training mode."""
     config, data = replace(QUICK_OSLAT, **changes), Contrasts.of_texts(DOCUMENTS, KB)
     torch.manual_seed(2)
     head = torch.nn.Linear(64, 64, bias=False)
