@@ -1,8 +1,9 @@
-"""Positives, negatives, the hardest negatives and mixup, against brute force and definitions in float64."""
+"""Settings of trainings, presets of papers; positives, negatives and mixup against brute force in float64."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
+from typing import Any, get_args
 
 import networkx
 import numpy as np
@@ -10,12 +11,128 @@ import pytest
 from hypothesis import given, strategies as st
 
 import arbo
-from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
+from arbo.encoders.cross import CrossEncoderConfig
+from arbo.errors import DataError, UsageError
+from arbo.pipeline.saved_run import encoder_like
+from arbo.spans.model import LabelAttentionConfig
+from arbo.training import config
+from arbo.training.config import NegativeStrategy, OslatTraining, PositiveStrategy, RerankingConfig, TrainingConfig
 from arbo.training.data import Rivals, Snapshot, TrainingSet
 from arbo.training.dual.plan import Plan, asks_the_model, near, pick_positives, random
+from arbo.training.presets import PRESETS, RERANKING_PRESETS
 from clustering.vectors import Vectors
 
-torch = pytest.importorskip("torch")
+_ENDS = {"linear": 0.0, "exponential": 0.01, "constant": 1.0, "late-exponential": 0.01}
+
+
+@pytest.mark.parametrize(("schedule", "end"), _ENDS.items())
+def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
+    settings = TrainingConfig(schedule=schedule, learning_rate=2.0, warmup=0.25)
+    rates = [settings.learning_rate_at(step, 100) for step in range(101)]
+    assert max(rates) == 2.0
+    assert rates[-1] == pytest.approx(2 * end)
+    assert (np.diff(rates[25:]) <= 0).all()
+    if schedule == "late-exponential":
+        assert rates[:26] == [2.0] * 26
+        assert np.diff(np.log(rates[25:])) == pytest.approx(np.log(0.01) / 75)
+    else:
+        assert (np.diff(rates[:25]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        (TrainingConfig, {"epochs": 0}, "epochs"),
+        (TrainingConfig, {"hard_share": 2}, "hard_share"),
+        (TrainingConfig, {"batch_size": True}, "batch_size"),
+        (TrainingConfig, {"mixup": 0}, "mixup"),
+        (TrainingConfig, {"epsilon": None}, "epsilon"),
+        (RerankingConfig, {"micro_batch": 1.5}, "micro_batch"),
+        (RerankingConfig, {"positives": "1nn"}, "unknown setting 'positives'|unexpected keyword"),
+        (LabelAttentionConfig, {"pooling": "tokens"}, "not one of mean, cls"),
+        (LabelAttentionConfig, {"attention_threshold": 1.5}, "from 0 to 1"),
+        (CrossEncoderConfig, {"pooling": "mention"}, "pooling 'mention' is not one of cls, mean"),
+        (CrossEncoderConfig, {"entity": "[CLS] {name} [SEP]"}, r"leave out its \[CLS\]"),
+        (CrossEncoderConfig, {"entity": "{mention}"}, "is no plain field"),
+        (CrossEncoderConfig, {"candidates": 0}, "at least 1"),
+        (CrossEncoderConfig, {"entity_threshold": 1.5}, "from 0 to 1"),
+        (CrossEncoderConfig, {"retrieval_weight": -1}, "retrieval_weight must be a number of at least 0"),
+        (arbo.EncoderConfig, {"mention": "[CLS]"}, r"leaves out \{mention\}"),
+        (arbo.EncoderConfig, {"entity": "{mention}"}, r"\{mention\} is no plain field"),
+        (arbo.EncoderConfig, {"mention": None}, "mention must be a string"),
+        (arbo.EncoderConfig, {"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
+        (arbo.EncoderConfig, {"context": -1}, "context must be an integer of at least 0 or None, not -1"),
+        (arbo.EncoderConfig, {"within_line": 1}, "within_line must be true or false, not 1"),
+        (arbo.EncoderConfig, {"mention_threshold": float("inf")}, "mention_threshold must be a finite number or None"),
+    ],
+)
+def test_invalid_settings(kind: Any, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises((UsageError, TypeError), match=words):
+        kind(**settings)
+    with pytest.raises(DataError, match=f"own.json.*({words})"):
+        kind.from_dict(settings, file="own.json")
+
+
+def test_every_setting_is_checked() -> None:
+    ours = (TrainingConfig, RerankingConfig, OslatTraining, arbo.SelfAlignmentConfig)
+    for kind in (*ours, LabelAttentionConfig, CrossEncoderConfig, arbo.EncoderConfig):
+        for name in kind.__dataclass_fields__:
+            for value in (float("nan"), "nothing", *[-1][: "threshold" not in name]):
+                with pytest.raises(UsageError, match=f"{name}|leaves out"):
+                    kind(**{name: value})
+
+
+def test_the_settings_of_papers() -> None:
+    for settings, said in (
+        (PRESETS["arboel"][0], "arborescence knn arborescence 3e-05 0.1 5 128 adam 1.0 10"),
+        (PRESETS["pel"][0], "entity mixed proxy 1e-05 0.25 7 32 adamw 1.0 64"),
+        (PRESETS["amh-dual"][0], "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),
+        (RERANKING_PRESETS["arboel"][0], "2e-05 0.1 5 2 adam 1.0"),
+        (RERANKING_PRESETS["pel"][0], "2e-05 0.2 5 4 adamw 1.0"),
+        (arbo.SelfAlignmentConfig(), "0.002 0.1 20 32 adam 1.0 50 0.07 exponential"),
+        (OslatTraining(), "0.0002 0.1 10 32 adam 1.0 100 0.07 exponential 0.25 2.0"),
+    ):
+        names = ["learning_rate", "warmup", "epochs", "batch_size", "optimizer", "clip", "n_negatives"]
+        if isinstance(settings, TrainingConfig):
+            names = ["positives", "negatives", "loss", *names]
+        else:
+            names += ["temperature", "schedule", "alpha", "gamma"]
+        fields = asdict(settings)
+        if isinstance(settings, RerankingConfig):
+            del fields["schedule"]
+        assert " ".join(str(fields[name]) for name in names if name in fields) == said
+
+
+def test_the_rest_of_the_presets() -> None:
+    (_, arboel), (pel, pel_reads), (amh, amh_reads) = (PRESETS[name] for name in ("arboel", "pel", "amh-dual"))
+    assert arboel == arbo.EncoderConfig.in_context()
+    assert (arboel.metric, arboel.entity_view, arboel.pooling) == ("dot", "whole", "cls")
+    assert (pel.scale, pel.margin, pel.hard_share) == (None, 0, 0.5)
+    assert (pel_reads.pooling, pel_reads.metric, pel_reads.max_length) == ("mean", "cosine", 128)
+    assert pel_reads.mention == "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]"
+    assert pel_reads.entity == f"[CLS] {RERANKING_PRESETS['pel'][1].entity}"
+    assert pel_reads.entity == "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
+    assert (amh.mixup, amh_reads.pooling, amh_reads.metric) == (0.3, "cls", "dot")
+    assert PRESETS["amh-mean"] == (amh, replace(amh_reads, pooling="mean"))
+    assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
+    assert list(PRESETS) == list(get_args(config.PresetName))
+    assert list(RERANKING_PRESETS) == list(get_args(config.RerankingPresetName))
+
+
+def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    saved = arbo.EncoderConfig.in_context(max_length=48, entity_threshold=-3.0, mention_threshold=-4.0)
+    unset = {"mention_threshold": None}
+    arbo.DualEncoder.from_pretrained(bert_folder, saved).save_pretrained(tmp_path / "model")
+    for fields, changes in (
+        ({"context": "5"}, {"context": 5}),
+        ({"pooling": "mean"}, {"pooling": "mean", "entity_threshold": None, **unset}),
+        ({"metric": "cosine", "entity_threshold": "0.3"}, {"metric": "cosine", "entity_threshold": 0.3, **unset}),
+    ):
+        encoder = encoder_like({}, str(tmp_path / "model"), fields, tmp_path / "cache")
+        assert encoder.config == replace(saved, **changes)
+    with pytest.raises(UsageError, match="cache needs a transformer, not ngram; choose a transformer, or"):
+        encoder_like({}, cache=tmp_path)
 
 
 seeds = st.integers(0, 2**32)
@@ -24,14 +141,13 @@ seeds = st.integers(0, 2**32)
 class Case:
     """A small training set: entities with one to three texts, mentions with one gold id or two, or one outside."""
 
-    def __init__(self, seed: int, *, several: bool = True, in_domains: bool = False) -> None:
-        rng = np.random.default_rng(seed)
+    def __init__(self, seed: int, *, in_domains: bool = False) -> None:
+        self.rng = rng = np.random.default_rng(seed)
         self.n_entities, n_mentions, dim = int(rng.integers(2, 6)), int(rng.integers(1, 14)), 4
-        owner = np.sort(np.r_[np.arange(self.n_entities), rng.integers(self.n_entities, size=4 if several else 0)])
-        self.texts = rng.normal(size=(len(owner), dim)).astype(np.float32)
-        self.owner = owner
+        self.owner = np.sort(np.r_[np.arange(self.n_entities), rng.integers(self.n_entities, size=4)])
+        self.texts = rng.normal(size=(len(self.owner), dim)).astype(np.float32)
         self.mentions = rng.normal(size=(n_mentions, dim)).astype(np.float32)
-        rows = [[int(rng.integers(self.n_entities))] for _ in range(n_mentions)]
+        self.rows = rows = [[int(rng.integers(self.n_entities))] for _ in range(n_mentions)]
         for row in rows:
             if rng.random() < 0.2:
                 row.append((row[0] + 1) % self.n_entities)
@@ -39,16 +155,14 @@ class Case:
                 row[:] = [self.n_entities + int(rng.integers(2))]  # an id that the knowledge base lacks
             if rng.random() < 0.1:
                 row.append(row[0])  # an id twice
-        self.rows = rows
         self.domains = [str(rng.integers(2)) if in_domains else None for _ in rows]
         self.entity_domains = [str(rng.integers(2)) if in_domains else None for _ in range(self.n_entities)]
         self.rivals = Rivals.of(rows, self.domains, self.entity_domains)
         primary = np.array([row[0] if row[0] < self.n_entities else -1 for row in rows])
         self.metric = ["dot", "cosine"][seed % 2]
         self.snapshot = Snapshot(
-            Vectors.of(self.texts, owner, n=self.n_entities), Vectors.of(self.mentions), primary, self.metric
+            Vectors.of(self.texts, self.owner, n=self.n_entities), Vectors.of(self.mentions), primary, self.metric
         )
-        self.rng = rng
 
     def weight(self, a: int, b: int) -> float:
         """Dissimilarity of two nodes."""
@@ -85,8 +199,7 @@ def parents_by_definition(case: Case, edges: list[tuple[int, int]], cluster: lis
         graph.add_edge("entity", m, weight=case.weight(case.text(m, entity), case.node(m)))
     for a, b in edges:
         graph.add_edge(a, b, weight=case.weight(case.node(a), case.node(b)))
-    tree = networkx.minimum_spanning_tree(graph)
-    parent = dict(networkx.bfs_predecessors(tree, "entity"))
+    parent = dict(networkx.bfs_predecessors(networkx.minimum_spanning_tree(graph), "entity"))
     return {m: case.text(m, entity) if parent[m] == "entity" else case.node(parent[m]) for m in cluster}
 
 
@@ -180,8 +293,7 @@ def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
     data, rng = TrainingSet.of(documents, kb), np.random.default_rng(0)
     vectors = [Vectors.of(rng.normal(size=(size, 8))) for size in (len(kb), len(data.inputs))]
     snapshot = Snapshot(*vectors, data.gold.first, "dot")
-    config = TrainingConfig(negatives="mixed", n_negatives=n, hard_share=0.3)
-    plan = Plan.of(data, snapshot, config, 0)
+    plan = Plan.of(data, snapshot, TrainingConfig(negatives="mixed", n_negatives=n, hard_share=0.3), 0)
     nearest = near(snapshot, data.rivals, data.queries, n_entities=round(0.3 * n), n_mentions=0)
     assert (plan.negative[data.queries, : nearest.shape[1]] == nearest).all()
     for m, row in zip(data.queries.tolist(), plan.negative[data.queries].tolist(), strict=True):
@@ -192,8 +304,7 @@ def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
 
 
 def test_partly_random_negatives_of_a_batch_are_drawn_anew_each_step():
-    everything = np.arange(40)
-    rivals = Rivals.of([[i] for i in range(40)], [None] * 40, [None] * 40)
+    everything, rivals = np.arange(40), Rivals.of([[i] for i in range(40)], [None] * 40, [None] * 40)
     data, plan = SimpleNamespace(rivals=rivals), Plan(everything, np.empty((40, 0), int))
 
     def nodes(negatives, step):
@@ -229,24 +340,19 @@ def test_negatives_of_the_batch_and_near_ones(seed, in_domains, to_mentions, neg
 
 @pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
 @pytest.mark.parametrize("positives", ["entity", "arborescence"])
-def test_what_does_not_ask_the_model_is_planned_without_it(
-    positives: PositiveStrategy, negatives: NegativeStrategy
-) -> None:
+def test_what_asks_no_model_is_planned_without_it(positives: PositiveStrategy, negatives: NegativeStrategy) -> None:
     """One text an entity; a model that says something else changes the plan exactly where it is asked."""
     documents, kb = arbo.load_sample()
     data = TrainingSet.of(documents, kb)
     owner, config = np.arange(len(kb)), TrainingConfig(positives=positives, negatives=negatives)
 
-    def plan(seed: int) -> list[list[int]]:
-        rng = np.random.default_rng(seed)
+    rng, snapshots = np.random.default_rng(0), [Snapshot.unread(data, owner, "dot")]
+    for _ in range(2):
         entities, mentions = (Vectors.of(rng.normal(size=(n, 4))) for n in (len(kb), len(data.inputs)))
-        return plan_of(Snapshot(entities, mentions, data.gold.first, "dot"))
-
-    def plan_of(snapshot: Snapshot) -> list[list[int]]:
-        return [column.tolist() for column in Plan.of(data, snapshot, config, 3)]
-
+        snapshots.append(Snapshot(entities, mentions, data.gold.first, "dot"))
     asks = asks_the_model(config, owner)
     assert asks == (positives != "entity" or negatives in ("knn", "mixed", "in-batch+knn"))
-    assert asks == (plan(0) != plan(1))
-    assert asks or plan(0) == plan_of(Snapshot.unread(data, owner, "dot"))
+    first, second = ([column.tolist() for column in Plan.of(data, one, config, 3)] for one in snapshots[1:])
+    assert asks == (first != second)
+    assert asks or first == [column.tolist() for column in Plan.of(data, snapshots[0], config, 3)]
     assert asks_the_model(config, np.array([0, 0, *owner[1:]]))  # which of two names is near

@@ -1,30 +1,40 @@
 """Trainings from end to end: what they are taught, that they learn it, and how the best model is chosen."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
-from itertools import cycle
+from itertools import cycle, starmap
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
-from training_builders import QUICK, QUICK_CROSS, encoder, log_of, marked, sample, torch, without_dropout
+import training_builders as tb
+from builders import scores_of
+from hypothesis import given, strategies as st
+from training_builders import document, encoder, log_of, marked, oslat_trainer, sample, torch, without_dropout
 
 import arbo
 from arbo.data import mention_inputs
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
-from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent
+from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent, threshold_curve
 from arbo.retrieval.groups import among_mentions, nearest_within
 from arbo.retrieval.reranking import rerank
+from arbo.spans.model import LabelAttention
+from arbo.spans.model_finder import spans_of
 from arbo.training import loop
-from arbo.training.config import WITHOUT_KB, NegativeStrategy, PositiveStrategy
+from arbo.training.config import WITHOUT_KB, NegativeStrategy, PositiveStrategy, SelfAlignmentConfig
 from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual import trainer as dual
 from arbo.training.dual.plan import Plan
 from arbo.training.dual.trainer import development_scores, train
+from arbo.training.oslat import Contrasts, Synonyms
 from arbo.training.presets import PRESETS
 from clustering.vectors import Vectors
+
+TRAIN, DEV, BASE = sample()
+SAMPLE, _ = arbo.load_sample()
 
 NO_KB = arbo.KnowledgeBase()
 CLUSTERS = replace(WITHOUT_KB, loss="arborescence", epochs=2, batch_size=8, learning_rate=1e-3, warmup=0.0)
@@ -32,8 +42,7 @@ CLUSTERS = replace(WITHOUT_KB, loss="arborescence", epochs=2, batch_size=8, lear
 
 def clusters(data: TrainingSet) -> list[list[int]]:
     """Return the mentions of each group that is trained on."""
-    groups = [np.flatnonzero(data.cluster == number).tolist() for number in np.unique(data.cluster[data.cluster >= 0])]
-    return sorted(groups)
+    return sorted(np.flatnonzero(data.cluster == one).tolist() for one in np.unique(data.cluster[data.cluster >= 0]))
 
 
 def test_gold_ids_or_clusters_are_the_clusters() -> None:
@@ -50,14 +59,11 @@ def test_gold_ids_or_clusters_are_the_clusters() -> None:
 
 def test_a_knowledge_base_and_clusters_that_it_lacks() -> None:
     rows = [(("E0",), "c"), (("E0",), None), (("X",), None), (("X",), None), (None, "k"), (None, "k"), (None, "c")]
-    documents = marked(*rows)
-    kb = arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "cold")])
+    documents, kb = marked(*rows), arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "cold")])
     without = TrainingSet.of(documents, kb)
-    assert len(without.inputs) == 4
-    assert without.queries.tolist() == [0, 1]
+    assert (len(without.inputs), without.queries.tolist()) == (4, [0, 1])
     data = TrainingSet.of(documents, kb, clusters=True)
-    assert clusters(data) == [[0, 1], [2, 3], [4, 5]]
-    assert data.cluster[:2].tolist() == [0, 0]
+    assert (clusters(data), data.cluster[:2].tolist()) == ([[0, 1], [2, 3], [4, 5]], [0, 0])
     assert data.gold.classes[6] not in data.gold.classes[:6]
     mention, entity = np.array([6, 6, 4]), np.array([0, 1, 0])
     assert data.rivals.is_wrong(mention, entity).tolist() == [False, True, True]  # its chain has the entity
@@ -76,58 +82,46 @@ def test_negatives_without_entities_are_mentions() -> None:
 @cache
 def halved() -> arbo.Corpus:
     """Documents in which half of the mentions have their gold id as a cluster."""
-    return arbo.Corpus(
-        replace(
-            document,
-            mentions=tuple(
-                replace(mention, gold=None, cluster=mention.gold[0]) if place % 2 and mention.gold else mention
-                for place, mention in enumerate(document.mentions)
-            ),
-        )
-        for document in arbo.load_sample()[0][:20]
-    )
+    documents = arbo.load_sample()[0][:20]
+
+    def own(at: int, mention: arbo.Mention) -> arbo.Mention:
+        return replace(mention, gold=None, cluster=mention.gold[0]) if at % 2 and mention.gold else mention
+
+    return arbo.Corpus(replace(one, mentions=tuple(starmap(own, enumerate(one.mentions)))) for one in documents)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("has_kb", [True, False])
 def test_all_parts_go_together(bert: Tower, tmp_path: Path, has_kb: bool) -> None:
     """Each way of positives with some way of negatives, and each of negatives."""
-    documents, _, kb = sample()
     of_entities = set() if has_kb else {"entity", "random", "mixed", "in-batch-mixed"}
-    positives, negatives = (
-        [name for name in get_args(kind) if name not in of_entities] for kind in (PositiveStrategy, NegativeStrategy)
-    )
+    ways = (PositiveStrategy, NegativeStrategy)
+    positives, negatives = ([name for name in get_args(kind) if name not in of_entities] for kind in ways)
     for place, (first, second) in enumerate(zip(cycle(positives), negatives * 2, strict=False)):
         mixed = has_kb and place >= len(negatives)  # plain first
         start = encoder(bert, metric="dot") if mixed else encoder(bert)
         changes: Any = {"scale": 1.0, "loss": "bce", "mixup": 0.3} if mixed else {"positives": first}
-        config = replace(QUICK if has_kb else CLUSTERS, negatives=second, batch_size=8, steps=1, **changes)
+        config = replace(tb.QUICK if has_kb else CLUSTERS, negatives=second, batch_size=8, steps=1, **changes)
         out = tmp_path / str(place)
-        train(start, documents[:4] if has_kb else halved(), kb if has_kb else None, out=out, config=config)
+        train(start, TRAIN[:4] if has_kb else halved(), BASE if has_kb else None, out=out, config=config)
         assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(out)), (first, second)
 
 
 @pytest.mark.slow
 def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
-    documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
     start = arbo.DualEncoder(bert, bert, reads).with_markers()
     config = replace(PRESETS["arboel"][0], n_negatives=6, epochs=2, batch_size=16, learning_rate=1e-3)
-    dev = documents[75:]
-    trained = train(start, documents[:30], kb, out=tmp_path / "model", dev=dev, config=config)
-
-    def recall(model: arbo.DualEncoder) -> float:
-        linking = arbo.Linker(kb, model).link(dev).evaluate().linking
-        return linking.recall[1]
-
-    assert recall(trained) > recall(start) + 0.1
-    again = arbo.DualEncoder.from_pretrained(tmp_path / "model")
-    assert recall(again) == recall(trained)
+    dev = SAMPLE[75:]
+    trained = train(start, SAMPLE[:30], BASE, out=tmp_path / "model", dev=dev, config=config)
+    models = (start, trained, arbo.DualEncoder.from_pretrained(tmp_path / "model"))
+    before, after, again = (arbo.Linker(BASE, model).link(dev).evaluate().linking.recall[1] for model in models)
+    assert again == after > before + 0.1
     best = max(line["recall@1"] for line in log_of(tmp_path / "model") if "recall@1" in line)
-    assert best == pytest.approx(recall(trained), abs=1e-9)
-    trials, own = arbo.Linker(kb, trained).tune(dev).tuning.trials, arbo.LinkerConfig()
+    assert best == pytest.approx(after, abs=1e-9)
+    trials, own = arbo.Linker(BASE, trained).tune(dev).tuning.trials, arbo.LinkerConfig()
     best = max(trial.score for trial in trials if (trial.method, trial.k) == (own.method, own.k))
-    assert arbo.Linker(kb, trained).link(dev).evaluate().accuracy_with_nil == pytest.approx(best)  # by its thresholds
+    assert arbo.Linker(BASE, trained).link(dev).evaluate().accuracy_with_nil == pytest.approx(best)  # by its thresholds
 
 
 @pytest.mark.slow
@@ -151,8 +145,7 @@ def test_the_best_model_and_its_threshold_are_those_of_discovery(bert: Tower, tm
     tuning = arbo.Linker(None, trained).tune(dev).tuning
     assert trained.config.entity_threshold is None
     score = max(trial.score for trial in tuning.trials if trial.k == arbo.LinkerConfig().k)
-    clustering = arbo.Linker(None, trained).discover(dev).evaluate().clustering
-    assert clustering["ari"] == pytest.approx(score)
+    assert arbo.Linker(None, trained).discover(dev).evaluate().clustering["ari"] == pytest.approx(score)
 
 
 def test_conll_is_that_of_the_best_cut() -> None:
@@ -170,52 +163,42 @@ def test_conll_is_that_of_the_best_cut() -> None:
 
 
 @pytest.mark.slow
-def test_what_was_embedded_is_not_embedded_again(
-    bert: Tower, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    documents, dev, kb = sample()
+def test_all_is_embedded_once(bert: Tower, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, save, embed = iter([0.1, 0.3, 0.2]), loop.save_checkpoint, Tower.embed
     n_texts, left = list[int](), list[list[int]]()
 
-    def watched(tower: Tower, rows: Any, *given: Any, **named: Any) -> Any:
-        n_texts.append(len(rows))
-        return embed(tower, rows, *given, **named)
-
     def saved(folder: Path, *given: Any) -> None:
-        save(folder, *given)
-        left.append(sorted(int(path.name) for path in (folder / "embeddings").glob("*")))
+        left.append(save(folder, *given) or sorted(int(path.name) for path in (folder / "embeddings").glob("*")))
 
     cache = arbo.DualEncoder.from_pretrained(bert_folder, cache=tmp_path / "cache")
-    cache.encode_entities(kb)
-    cache.encode_mentions(mention_inputs(documents, expand_abbreviations=True))
-    monkeypatch.setattr(Tower, "embed", watched)
+    cache.encode_entities(BASE)
+    cache.encode_mentions(mention_inputs(TRAIN, expand_abbreviations=True))
+    monkeypatch.setattr(Tower, "embed", lambda *of, **named: n_texts.append(len(of[1])) or embed(*of, **named))
     monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
     monkeypatch.setattr(loop, "save_checkpoint", saved)
-    config = replace(QUICK, epochs=3, batch_size=10**6, negatives="knn")
-    train(encoder(bert), documents[:4], kb, dev=dev[:5], out=tmp_path / "model", config=config)
-    n_names = len({name.casefold() for name in kb.names().names})
-    n_mentions = sum(len(TrainingSet.of(some, kb).inputs) for some in (documents[:4], dev[:5]))
+    config = replace(tb.QUICK, epochs=3, batch_size=10**6, negatives="knn")
+    train(encoder(bert), TRAIN[:4], BASE, dev=DEV[:5], out=tmp_path / "model", config=config)
+    n_names = len({name.casefold() for name in BASE.names().names})
+    n_mentions = sum(len(TrainingSet.of(some, BASE).inputs) for some in (TRAIN[:4], DEV[:5]))
     # The first plan and three looks embed the names; later plans embed mentions alone, and thresholds nothing.
     assert 3 * n_names < sum(n_texts) <= 4 * n_names + 3 * n_mentions
     assert left == [[1], [2], [2, 3]]
     n_texts.clear()
-    train(cache, documents, kb, out=tmp_path / "cached", config=replace(config, steps=1, micro_batch=4))
+    train(cache, TRAIN, BASE, out=tmp_path / "cached", config=replace(config, steps=1, micro_batch=4))
     assert sum(n_texts) == 0  # what the start embeds comes from its cache
 
 
 @pytest.mark.slow
 def test_domains_are_apart(bert: Tower) -> None:
-    documents, _, kb = sample()
-    two = arbo.KnowledgeBase([replace(entity, id=d + entity.id, domain=d) for d in "ab" for entity in kb])
+    two = arbo.KnowledgeBase([replace(entity, id=d + entity.id, domain=d) for d in "ab" for entity in BASE])
 
     def of(domain: str, ids: str) -> list[arbo.Document]:
         """Move the documents to a domain; their gold ids are of the entities in the domain ``ids``."""
         made, key = [], domain + ids
-        for own in documents:
-            mentions = (
-                replace(m, id=key + m.id, document_id=key + own.id, gold=m.gold and tuple(ids + id_ for id_ in m.gold))
-                for m in own.mentions
-            )
+        for own in TRAIN:
+            gold = [m.gold and tuple(ids + id_ for id_ in m.gold) for m in own.mentions]
+            pairs = zip(own.mentions, gold, strict=True)
+            mentions = (replace(m, id=key + m.id, document_id=key + own.id, gold=of) for m, of in pairs)
             made.append(replace(own, id=key + own.id, domain=domain, mentions=tuple(mentions)))
         return made
 
@@ -223,54 +206,150 @@ def test_domains_are_apart(bert: Tower) -> None:
     data = TrainingSet.of(arbo.Corpus.of([*of("a", "a"), *of("b", "b"), *of("a", "b")]), two)
     n = len(alone.inputs)
     assert (data.gold.first[:n] == alone.gold.first).all()
-    assert (data.gold.first[n : 2 * n] == np.where(alone.gold.first < 0, -1, alone.gold.first + len(kb))).all()
+    assert (data.gold.first[n : 2 * n] == np.where(alone.gold.first < 0, -1, alone.gold.first + len(BASE))).all()
     assert (data.gold.first[2 * n :] == -1).all()  # the entities are in another domain
-    in_one = TrainingSet.of(documents, kb)
-    single, whole, expected = (
-        development_scores(some, Snapshot.of(some, encoder(bert))) for some in (alone, data, in_one)
-    )
-    assert single == expected
+    in_one = TrainingSet.of(TRAIN, BASE)
+    single, whole = (development_scores(some, Snapshot.of(some, encoder(bert))) for some in (alone, data))
+    assert single == development_scores(in_one, Snapshot.of(in_one, encoder(bert)))
     for k in (1, 64):
         assert whole[f"recall@{k}"] == pytest.approx(single[f"recall@{k}"] * 2 / 3)
 
 
 @pytest.mark.slow
 def test_each_precision_in_one_process_from_weights_of_any(bert: Tower, bert_folder: Path, tmp_path: Path) -> None:
-    documents, _, kb = sample()
-    coarse = arbo.DualEncoder.from_pretrained(bert_folder, device="cpu", precision="bfloat16")
-    losses = []
-    for start, precision in ((coarse, "bfloat16"), (encoder(bert), "float32"), (coarse, "float32")):
+    coarse, losses = arbo.DualEncoder.from_pretrained(bert_folder, device="cpu", precision="bfloat16"), []
+    for start, precision in ((encoder(bert), "float32"), (coarse, "bfloat16"), (coarse, "float32")):
         out = tmp_path / f"model{len(losses)}"
-        config = replace(QUICK, steps=2, precision=precision)
-        trained = train(start, documents, kb, out=out, config=config)
+        trained = train(start, TRAIN, BASE, out=out, config=replace(tb.QUICK, steps=2, precision=precision))
         assert {value.dtype for value in trained.module.parameters()} == {torch.float32}
         losses.append([line["loss"] for line in log_of(out)])
-    assert losses[0] == pytest.approx(losses[1], rel=0.05)
-    assert losses[2] == pytest.approx(losses[1], rel=0.05)
+        assert losses[-1] == pytest.approx(losses[0], rel=0.05)
 
 
 @pytest.mark.slow
 def test_one_entity_with_one_mention(bert: Tower, tmp_path: Path) -> None:
     kb, documents = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")]), marked((("E1",), None))
     for negatives in get_args(NegativeStrategy):
-        config, out = replace(QUICK, positives="arborescence", negatives=negatives), tmp_path / negatives
+        config, out = replace(tb.QUICK, positives="arborescence", negatives=negatives), tmp_path / negatives
         train(encoder(bert), documents, kb, dev=documents, out=out, config=config)
         assert log_of(out)[-1]["loss"] == 0  # nothing to be pushed away from
 
 
 @pytest.mark.slow
 def test_a_tiny_cross_encoder_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
-    documents, kb = arbo.load_sample()
-    dev, linker, out = documents[75:], arbo.Linker(kb), tmp_path / "cross"
+    dev, linker, out = SAMPLE[75:], arbo.Linker(BASE), tmp_path / "cross"
     reads = CrossEncoderConfig(mention="[CLS] {mention} [SEP]", entity="{name} [SEP]", max_length=32, candidates=4)
     start = CrossEncoder.of(without_dropout(bert), reads)
-    config = replace(QUICK_CROSS, epochs=2, batch_size=4, micro_batch=4)
-    trained = arbo.train_reranker(start, linker, documents[:60], dev=dev, out=out, config=config)
+    config = replace(tb.QUICK_CROSS, epochs=2, batch_size=4, micro_batch=4)
+    trained = arbo.train_reranker(start, linker, SAMPLE[:60], dev=dev, out=out, config=config)
     candidates = linker.candidates(dev, k=4)
-    before, after = (rerank(model, candidates, dev, kb).evaluate(dev, kb) for model in (start, trained))
+    before, after = (rerank(model, candidates, dev, BASE).evaluate(dev, BASE) for model in (start, trained))
     assert after.recall[1] > before.recall[1] + 0.1
     best = max((line for line in log_of(out) if "accuracy" in line), key=lambda line: line["accuracy"])
     assert best["accuracy"] == pytest.approx(after.accuracy, abs=1e-9)
     assert best["accuracy_normalized"] == pytest.approx(after.accuracy_normalized, abs=1e-9)
     assert trained.config == reads
     assert trained.settings["weights"] == CrossEncoder.from_pretrained(out).settings["weights"]
+
+
+@given(
+    sets=st.lists(st.lists(st.sampled_from("aAbcdef"), min_size=1, max_size=4), min_size=1, max_size=6),
+    n=st.integers(1, 8),
+    seed=st.integers(0, 99),
+    avoided=st.lists(st.integers(0, 5), max_size=3),
+)
+def test_negatives_are_others_and_as_many_as_are(sets: list[list[str]], n: int, seed: int, avoided: list[int]) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity(str(i), own[0], aliases=tuple(own[1:])) for i, own in enumerate(sets)])
+    synonyms, (names, _) = Synonyms.of(kb), kb.names()
+    own = np.unique([i % len(sets) for i in avoided]).astype(int)
+    spellings = [synonyms.spelling[synonyms.of_entities(some)] for some in (own, own[:1])]
+    drawn = synonyms.draw_others(np.arange(len(kb)), spellings, n, np.random.default_rng(seed))
+    for row, entities in zip(drawn, (own, own[:1]), strict=True):
+        negatives = [names[synonyms.place[i]].lower() for i in row[row >= 0]]
+        wrong = {name.lower() for entity in entities for name in sets[entity]}
+        left = {name.lower() for own_ in sets for name in own_} - wrong
+        assert len(negatives) == len(set(negatives)) == min(n, len(left))
+        assert set(negatives) <= left
+
+
+def test_an_entity_with_many_names_is_drawn_no_more_often() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("few", "x"), arbo.Entity("many", "a", aliases=tuple("bcdefgh"))])
+    synonyms = Synonyms.of(kb)
+    rng, none = np.random.default_rng(0), [np.empty(0, np.int64)]
+    first = [synonyms.owner[synonyms.draw_others(np.arange(2), none, 1, rng)[0, 0]] for _ in range(1000)]
+    assert 450 < Counter(first)[1] < 550
+
+
+def test_names_are_contrasted_with_their_synonyms_and_with_no_gold_name(bert: Tower, tmp_path: Path) -> None:
+    it = oslat_trainer(bert, tb.READS, tmp_path, n_negatives=50)
+    all_names, data, n = tb.KB.names().names, it.data, 1 + it.config.n_positives
+    assert len(data.queries) == len(data.entity) - 1  # one entity has no synonym
+    every = {name.lower() for e in tb.KB for name in (e.name, *e.aliases)}
+    for step in range(20):
+        batch = it.batch(step, data.queries, np.arange(len(data.queries)))
+        for query, *row in batch:
+            own, others = ([all_names[data.synonyms.place[i]] for i in part if i >= 0] for part in (row[:n], row[n:]))
+            assert len({name.lower() for name in own}) == len(own) >= 2
+            entity = tb.KB.entities[data.entity[query]]
+            assert set(own) <= {entity.name, *entity.aliases}
+            gold = {e for d in tb.DOCUMENTS[int(data.context[query])].mentions for e in d.gold or () if e in tb.KB}
+            right = {name.lower() for e in gold for name in (tb.KB[e].name, *tb.KB[e].aliases)}
+            assert {name.lower() for name in others} == every - right
+    names = Contrasts.of_names(tb.KB)
+    rows = names.sampled(names.queries, SelfAlignmentConfig(n_positives=2), 0)[:, 1:4]
+    assert (rows[:, 0] == names.queries).all()
+    for row, avoided in zip(rows, names.avoided(names.queries), strict=True):
+        own = row[row >= 0]
+        assert len(set(own)) == len(own) >= 2
+        (owner,) = set(names.synonyms.owner[own])
+        assert set(avoided) == set(names.synonyms.spelling[names.synonyms.owner == owner])
+
+
+@pytest.mark.slow
+def test_the_positions_of_mentions_do_not_count(bert: Tower, tmp_path: Path) -> None:
+    scrambled = [document(d.id, d.text, [m.gold[0] for m in d.mentions][::-1], 1) for d in tb.DOCUMENTS]
+    assert arbo.Corpus(scrambled).fingerprint != tb.DOCUMENTS.fingerprint
+    for place, documents in enumerate((tb.DOCUMENTS, scrambled)):
+        out = tmp_path / str(place)
+        arbo.train_oslat(LabelAttention.of(bert, tb.READS), documents, tb.KB, out=out, config=tb.QUICK_OSLAT)
+    assert log_of(tmp_path / "0") == log_of(tmp_path / "1")
+
+
+@pytest.mark.slow
+def test_a_tiny_model_learns_where_to_look(bert: Tower, tmp_path: Path) -> None:
+    """Names of an entity have no letter in common, each text has one of them, and nobody says which word it is."""
+    names = [("fever", "marsh"), ("kidney", "left"), ("cancer", "syndrome"), ("patients", "disease")]
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", own[0], aliases=own[1:]) for i, own in enumerate(names)])
+    rng, documents, words = np.random.default_rng(0), [], []
+    for place in range(80):
+        entities = rng.permutation(len(names))[:2].tolist()
+        words.append({entity: names[entity][rng.integers(2)] for entity in entities})
+        text = " ".join(rng.permutation([*words[-1].values(), *rng.choice(["the", "of", "in", "and"], 4)]))
+        documents.append(document(str(place), text, [f"E{entity}" for entity in entities]))
+    tower = without_dropout(bert)
+    start = arbo.DualEncoder(tower, tower, arbo.EncoderConfig())
+    align = SelfAlignmentConfig(epochs=40, batch_size=8, n_negatives=6, learning_rate=1e-3)
+    aligned = arbo.train_self_alignment(start, kb, out=tmp_path / "aligned", config=align)
+    how: Any = {"out": tmp_path / "out", "config": replace(tb.QUICK_OSLAT, epochs=15, batch_size=16, n_negatives=8)}
+    model = LabelAttention.of(without_dropout(aligned.mention_tower), tb.READS)
+    trained, texts = arbo.train_oslat(model, documents[:50], kb, **how), [one.text for one in documents[60:]]
+    text, entity = np.repeat(np.arange(20), 4), np.tile(np.arange(4), 20)
+    right = [words[60 + i].get(e) for i, e in zip(text.tolist(), entity.tolist(), strict=True)]
+
+    def looks(model: LabelAttention) -> tuple[float, float]:
+        """Return the mean weight of the word that stands for the entity, and how often it is in the spans."""
+        shares, hits = [], []
+        for look in model.looks(texts, kb, text, entity):
+            words, spans = texts[look.text].split(), spans_of(texts[look.text], look.tokens, look.weights)
+            for pair, weights, own in zip(look.pairs, look.weights, spans, strict=True):
+                if word := right[pair]:
+                    shares.append(weights[words.index(word)])
+                    hits.append(word in [texts[look.text][b:e] for b, e in own])
+        return float(np.mean(shares)), float(np.mean(hits))
+
+    assert looks(trained)[0] > looks(LabelAttention.of(tower, tb.READS))[0] + 0.2
+    assert looks(trained)[1] > 0.75
+    is_there = np.array([word is not None for word in right])
+    assert threshold_curve(is_there, scores_of(trained, texts, kb, text, entity)).best.f1 > 0.9
+    for log in (log_of(tmp_path / "out"), log_of(tmp_path / "aligned")):
+        assert log[-1]["loss"] < log[0]["loss"] / 4

@@ -1,15 +1,26 @@
-"""Losses and their gradients against references in float64 and cases computed by hand."""
+"""From vectors to losses and gradients, against references in float64 and cases computed by hand."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+from training_builders import torch
 
-torch = pytest.importorskip("torch")
-
-from arbo.training.config import TrainingConfig  # noqa: E402
-from arbo.training.losses import LOSSES, Pairs, focal_loss, mention_losses, nt_xent, proxy_loss  # noqa: E402
+from arbo.training.config import TrainingConfig
+from arbo.training.losses import (
+    LOSSES,
+    Pairs,
+    chosen,
+    comparable,
+    focal_loss,
+    hardest,
+    mention_losses,
+    nt_xent,
+    proxy_loss,
+)
 
 SOFTMAX = ["arborescence", "cross-entropy"]
 
@@ -69,25 +80,20 @@ def test_values_and_gradients(name, scale):
     assert torch.equal(LOSSES[name](low, exists), LOSSES[name](low.float(), exists))
 
 
-@pytest.mark.parametrize(("alpha", "margin"), [(32, 0.0), (32, 0.1), (100, 0.05), (2, 0.5)])
-def test_the_proxy_loss_has_its_own_scale_and_margin(alpha, margin):
-    """Equations 3 and 4 of the proxy paper, over cosines."""
-    loss = configured("cosine", loss="proxy", scale=alpha, margin=margin)
+def test_similarities_are_scaled():
+    """The proxy loss has its own scale and margin: equations 3 and 4 of its paper, over cosines."""
     scores, exists = drawn(1)
-    assert_as_reference(loss, "proxy", scores.tanh(), exists, alpha=alpha, margin=margin)
+    for alpha, margin in ((32, 0.0), (32, 0.1), (100, 0.05), (2, 0.5)):
+        loss = configured("cosine", loss="proxy", scale=alpha, margin=margin)
+        assert_as_reference(loss, "proxy", scores.tanh(), exists, alpha=alpha, margin=margin)
+    for name in LOSSES.keys() - {"proxy"}:
+        for how, metric, scale in (({}, "cosine", 20), ({}, "dot", 1), ({"scale": 0.3}, "cosine", 0.3)):
+            loss = configured(metric, loss=name, **how)
+            assert torch.equal(loss(scores, exists), LOSSES[name](scale * scores, exists))
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if name != "proxy"])
-def test_similarities_are_scaled(name):
-    scores, exists = drawn(1)
-    for settings, metric, scale in (({}, "cosine", 20), ({}, "dot", 1), ({"scale": 0.3}, "cosine", 0.3)):
-        loss = configured(metric, loss=name, **settings)
-        assert torch.equal(loss(scores, exists), LOSSES[name](scale * scores, exists))
-
-
-@pytest.mark.parametrize(
-    ("loss", "scores", "expected"),
-    [
+def test_values_by_hand():
+    for loss, scores, expected in (
         (LOSSES["cross-entropy"], [math.log(3), 0, 0], -math.log(3 / 5)),
         (LOSSES["arborescence"], [math.log(3), 0, 0], -math.log(3 / 5) - 2 * math.log(4 / 5)),
         (LOSSES["bce"], [math.log(3), -math.log(4)], -math.log(3 / 4) - math.log(4 / 5)),
@@ -98,15 +104,13 @@ def test_similarities_are_scaled(name):
         (LOSSES["arborescence"], [-500, 500, 0], 1500),
         (LOSSES["proxy"], [-500, 500, 0], 32000),
         (LOSSES["bce"], [-500, 500, 0], 1000 + math.log(2)),
-    ],
-)
-def test_values_by_hand(loss, scores, expected):
-    for dtype in (torch.float32, torch.bfloat16):
-        if dtype == torch.float32 or abs(scores[0]) == 1:  # else bfloat16 rounds the scores
-            (value,), (gradient,) = value_and_gradient(loss, torch.tensor([scores], dtype=dtype))
-            assert value.item() == pytest.approx(expected, rel=1e-6, abs=1e-4)
-            assert gradient.isfinite().all()
-            assert gradient[0] < 0 < gradient[1] or expected == 0  # a certain mistake has a gradient
+    ):
+        for dtype in (torch.float32, torch.bfloat16):
+            if dtype == torch.float32 or abs(scores[0]) == 1:  # else bfloat16 rounds the scores
+                (value,), (gradient,) = value_and_gradient(loss, torch.tensor([scores], dtype=dtype))
+                assert value.item() == pytest.approx(expected, rel=1e-6, abs=1e-4)
+                assert gradient.isfinite().all()
+                assert gradient[0] < 0 < gradient[1] or expected == 0  # a certain mistake has a gradient
 
 
 @pytest.mark.parametrize("scores", [[[0.25]], [[0.25, 0.5]], [[0.25, 9.0, 9.0]]])
@@ -146,3 +150,102 @@ def test_the_focal_loss(alpha, gamma, yes):
         expected = -(alpha if yes else 1 - alpha) * (1 - p) ** gamma * np.log(p)
     losses = focal_loss(torch.tensor(logits).float(), torch.full((6,), yes), alpha, gamma)
     np.testing.assert_allclose(losses.numpy(), expected, rtol=1e-4, atol=1e-7)
+
+
+def drawn_pairs(seed, metric="dot", mentions=5, nodes=7, dim=4):
+    rng = np.random.default_rng(seed)
+
+    def vectors(*shape):
+        return comparable(torch.tensor(rng.normal(size=(mentions, *shape, dim))), metric)
+
+    exists = rng.random((mentions, nodes)) < 0.6
+    exists[:, 0] = True
+    exists[0, 1:] = mentions == 1  # the first of several has no negatives
+    return Pairs(vectors(), vectors(nodes), torch.tensor(exists))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(0, 8), st.integers(0, 8))
+def test_the_hardest_have_the_highest_scores_and_others_are_the_first_of_the_rest(seed, n, n_others):
+    rng = np.random.default_rng(seed)
+    scores, exists = rng.integers(3, size=(4, 6)).astype(float), rng.random((4, 6)) < 0.6
+    exists[:, 0] = True
+    columns, kept = hardest(torch.tensor(scores), torch.tensor(exists), n, n_others)
+    assert columns.shape == kept.shape == (4, 1 + min(n, 5) + min(n_others, 5))
+    for row, places, exist, there in zip(scores, columns, kept, exists, strict=True):
+        best = sorted((i for i in range(1, 6) if there[i]), key=lambda i: (-row[i], i))[:n]
+        assert places[exist].tolist() == [0, *best, *[i for i in range(1, 6) if there[i] and i not in best][:n_others]]
+
+
+@pytest.mark.parametrize("mixup", [None, 0.4])
+def test_what_is_not_chosen_is_left_behind(mixup):
+    """Losses and gradients are those of all nodes with the others masked, and only the chosen ones are held."""
+    pairs = drawn_pairs(7, nodes=9)
+    config = TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.5, loss="bce", mixup=mixup)
+    columns, exists = hardest(pairs.scores, pairs.exists, 2, 2)
+    kept = torch.zeros_like(pairs.exists)
+    for row, own in enumerate(zip(columns, exists, strict=True)):
+        kept[row, own[0][own[1]]] = True
+    found = []
+    for make in (lambda of: chosen(of, config), lambda of: of._replace(exists=kept)):
+        node = pairs.node.clone().requires_grad_()
+        losses = mention_losses(make(pairs._replace(node=node)), config, "dot")
+        found.append((losses.detach(), *torch.autograd.grad(losses.sum(), node)))
+    for own, expected in zip(*found, strict=True):
+        torch.testing.assert_close(own, expected)
+    few = chosen(pairs, config)
+    assert few.node.shape[:2] == few.exists.shape == (5, 5)
+    assert torch.equal(few.node[0], pairs.node[0, columns[0]])
+
+
+def numpy_losses(pairs, alpha, scale, metric):
+    """BCE over the mixed-up vectors, equations 9 to 11, mention by mention."""
+    values = []
+    for query, nodes, exists in zip(*(part.numpy() for part in pairs), strict=True):
+        positive, negatives = nodes[0], nodes[1:][exists[1:]]
+        scores, loss = np.exp(scale * (nodes[exists] @ query)), np.log1p(np.exp(-scale * (query @ positive)))
+        for negative in negatives:
+            strong = negative + (alpha or 0) * scores[0] / scores.sum() * positive
+            if alpha is not None and metric == "cosine":
+                strong /= np.linalg.norm(strong)
+            loss += np.log1p(np.exp(scale * (query @ strong)))
+        values.append(loss)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("metric", ["dot", "cosine"])
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_the_loss_over_mixed_up_negatives(metric, alpha):
+    pairs, config = drawn_pairs(1, metric), TrainingConfig(mixup=alpha, loss="bce", scale=1.5)
+    expected = numpy_losses(pairs, alpha, 1.5, metric)
+    np.testing.assert_allclose(mention_losses(pairs, config, metric).numpy(), expected, rtol=1e-5)
+    plain = mention_losses(pairs, replace(config, mixup=None), metric)  # the control
+    np.testing.assert_allclose(plain.numpy(), numpy_losses(pairs, None, 1.5, metric), rtol=1e-5)
+    assert torch.equal(plain, LOSSES["bce"](1.5 * pairs.scores, pairs.exists))
+
+
+def test_what_is_mixed_in_can_be_a_constant():
+    """By inner products a mixed-up score is alpha W s_0 + s_i, of which the first has no gradient."""
+    drawn_, config = drawn_pairs(2), TrainingConfig(mixup=0.5, loss="bce", mixup_gradient=False)
+    node, other = (drawn_.node.clone().requires_grad_() for _ in range(2))
+    (gradient,) = torch.autograd.grad(mention_losses(drawn_._replace(node=node), config, "dot").sum(), node)
+    scores = (drawn_.mention[:, None] * other).sum(2)
+    share = 0.5 * torch.softmax(scores.masked_fill(~drawn_.exists, -torch.inf), 1)[:, 0] * scores[:, 0]
+    by_hand = torch.cat([scores[:, :1], scores[:, 1:] + share.detach()[:, None]], 1)
+    (expected,) = torch.autograd.grad(LOSSES["bce"](by_hand, drawn_.exists).sum(), other)
+    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_are_those_of_the_definition():
+    """By central differences of a loss that is written down text by text in float64."""
+    pairs, config = drawn_pairs(5, mentions=2, nodes=4, dim=3), TrainingConfig(loss="bce", scale=0.8, mixup=0.4)
+    node, mention = pairs.node.clone().requires_grad_(), pairs.mention.clone().requires_grad_()
+    mention_losses(pairs._replace(node=node, mention=mention), config, "dot").sum().backward()
+    for name, gradient in (("mention", mention.grad), ("node", node.grad)):
+        for place in np.ndindex(*gradient.shape):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = getattr(pairs, name).clone()
+                moved[place] += step
+                ends.append(numpy_losses(pairs._replace(**{name: moved}), 0.4, 0.8, "dot").sum())
+            assert gradient[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-3, abs=1e-4)

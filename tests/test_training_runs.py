@@ -1,4 +1,4 @@
-"""What all trainings share: they resume after a kill, repeat, and stop at NaN."""
+"""What all trainings share: they resume after a kill, repeat, and stop at NaN; and what cannot be trained."""
 
 import errno
 import itertools
@@ -12,29 +12,15 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
+import training_builders as tb
 from builders import edit_json, sample_files
 from conftest import Run
 from safetensors import SafetensorError
-from training_builders import (
-    DOCUMENTS,
-    KB,
-    PARTS,
-    QUICK,
-    QUICK_CROSS,
-    QUICK_OSLAT,
-    READS,
-    Killed,
-    cross,
-    dying,
-    encoder,
-    log_of,
-    sample,
-    torch,
-    weights,
-)
+from training_builders import Killed, cross, document, dying, encoder, log_of, marked, sample, tiny, torch, weights
 
 import arbo
 from arbo.data.fingerprint import learnt_from, warnings_of
@@ -46,52 +32,42 @@ from arbo.training.dual import trainer as dual
 from arbo.training.frame import checkpoints
 from arbo.training.losses import LOSSES
 
+TRAIN, DEV, BASE = sample()
+
 pytestmark = pytest.mark.slow
 
-SMALL = replace(QUICK, positives="1rand", negatives="mixed", epochs=2, batch_size=10, refresh=2)
-MIXED_UP: dict[str, Any] = {"micro_batch": 3, "mixup": 0.3}
-
-
-class Kind(NamedTuple):
-    """A kind of training: its settings, and what trains a tower with them; further arguments have names."""
-
-    config: Any
-    train: Callable[..., Any]
+SMALL = replace(tb.QUICK, positives="1rand", negatives="mixed", epochs=2, batch_size=10, refresh=2)
 
 
 def dual_training(tower: Tower, kb: bool = True, **given: Any) -> Any:
-    documents, dev, entities = sample()
-    return arbo.train(encoder(tower), documents[:4], entities if kb else None, dev=dev[:5], **given)
+    return arbo.train(encoder(tower), TRAIN[:4], BASE if kb else None, dev=DEV[:5], **given)
 
 
 def cross_training(tower: Tower, linker: arbo.Linker | None = None, candidates: int = 3, **given: Any) -> Any:
-    documents, dev, kb = sample()
     start = cross(tower, candidates=candidates)
-    return arbo.train_reranker(start, linker or arbo.Linker(kb), documents[:1], dev=dev[:1], **given)
+    return arbo.train_reranker(start, linker or arbo.Linker(BASE), TRAIN[:1], dev=DEV[:1], **given)
 
 
 def names_training(tower: Tower, **given: Any) -> Any:
-    start = arbo.DualEncoder(tower, tower, arbo.EncoderConfig(pooling="cls", entity_threshold=0.3))
-    trained = arbo.train_self_alignment(start, KB, **given)
+    trained = arbo.train_self_alignment(encoder(tower, pooling="cls", entity_threshold=0.3), tb.KB, **given)
     assert trained.config == arbo.EncoderConfig(pooling="cls")
     return trained
 
 
 def finder_training(tower: Tower, **given: Any) -> Any:
-    return arbo.train_oslat(arbo.LabelAttention.of(tower, READS), DOCUMENTS, KB, **given)
+    return arbo.train_oslat(arbo.LabelAttention.of(tower, tb.READS), tb.DOCUMENTS, tb.KB, **given)
 
 
-KINDS = {
-    "dual": Kind(SMALL, dual_training),
-    **{f"dual, {name}": Kind(replace(QUICK, batch_size=6, steps=3, **of), dual_training) for name, of in PARTS.items()},
-    "dual, no kb": Kind(
-        replace(WITHOUT_KB, loss="arborescence", steps=3, batch_size=8, learning_rate=1e-3, refresh=2, **MIXED_UP),
-        partial(dual_training, kb=False),
-    ),
-    "cross": Kind(replace(QUICK_CROSS, epochs=2, optimizer="adamw", precision="bfloat16"), cross_training),
-    "names": Kind(arbo.SelfAlignmentConfig(epochs=3, batch_size=8, n_negatives=6, learning_rate=1e-3), names_training),
-    "finder": Kind(replace(QUICK_OSLAT, epochs=2), finder_training),
+MIXED_UP: dict[str, Any] = {"micro_batch": 3, "mixup": 0.3, "refresh": 2, "batch_size": 8, "learning_rate": 1e-3}
+KINDS: dict[str, tuple[Any, Callable[..., Any]]] = {
+    "dual": (SMALL, dual_training),
+    **{f"dual, {key}": (replace(tb.QUICK, batch_size=6, steps=3, **tb.PARTS[key]), dual_training) for key in tb.PARTS},
+    "dual, no kb": (replace(WITHOUT_KB, loss="arborescence", steps=3, **MIXED_UP), partial(dual_training, kb=False)),
+    "cross": (replace(tb.QUICK_CROSS, epochs=2, optimizer="adamw", precision="bfloat16"), cross_training),
+    "names": (arbo.SelfAlignmentConfig(epochs=3, batch_size=8, n_negatives=6, learning_rate=1e-3), names_training),
+    "finder": (replace(tb.QUICK_OSLAT, epochs=2), finder_training),
 }
+"""Of each kind of training its settings, and what trains a tower with them; further arguments have names."""
 
 
 class Unbroken(NamedTuple):
@@ -105,12 +81,9 @@ class Unbroken(NamedTuple):
 
 @pytest.fixture(scope="session")
 def unbroken(bert: Tower, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Unbroken]:
-    """Train each kind once."""
-
     @cache
     def of(name: str) -> Unbroken:
-        out = tmp_path_factory.mktemp("unbroken") / "model"
-        before = weights(encoder(bert))
+        out, before = tmp_path_factory.mktemp("unbroken") / "model", weights(encoder(bert))
         with dead_after(10**6, out.parent) as moves:
             trained = begin(name, bert, out)
         assert all(map(torch.equal, weights(encoder(bert)), before))  # the start is not changed
@@ -121,24 +94,21 @@ def unbroken(bert: Tower, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
 
 def test_a_trained_model_knows_what_it_learnt_from(unbroken: Callable[[str], Unbroken]) -> None:
-    documents, _, kb = sample()
-    for name, learnt in {"dual": documents[:4], "cross": documents[:1], "finder": DOCUMENTS, "names": []}.items():
+    for name, learnt in {"dual": TRAIN[:4], "cross": TRAIN[:1], "finder": tb.DOCUMENTS, "names": []}.items():
         out, trained, _ = unbroken(name)
         assert trained.learnt == learnt_from(arbo.Corpus.of(learnt).tables)
         assert type(trained).from_pretrained(out).copy().learnt == trained.learnt
-    warned = [
-        arbo.Linker(kb, *encoder, reranker=reranker).link(documents[:5]).warnings
-        for encoder, reranker in (((unbroken("dual").trained,), None), ((), unbroken("cross").trained))
-    ]
-    words = "of 5 documents are among those that the"
-    assert [f"4 {words} encoder" in str(warned[0]), f"1 {words} reranker" in str(warned[1])] == [True, True]
-    assert not warnings_of(arbo.Corpus.of(documents[4:9]).tables, {"it": unbroken("dual").trained})
+    for linker, words in (
+        (arbo.Linker(BASE, unbroken("dual").trained), "4 of 5 documents are among those that the encoder"),
+        (arbo.Linker(BASE, reranker=unbroken("cross").trained), "1 of 5 documents are among those that the reranker"),
+    ):
+        assert words in str(linker.link(TRAIN[:5]).warnings)
+    assert not warnings_of(arbo.Corpus.of(TRAIN[4:9]).tables, {"it": unbroken("dual").trained})
 
 
 def begin(name: str, bert: Tower, out: Path, announce: Any = arbo.progress.quiet, **changes: Any) -> Any:
-    """Begin a training, or go on with it."""
-    options = arbo.RunOptions(checkpoint_every=2, announce=announce)
-    return KINDS[name].train(bert, out=out, config=replace(KINDS[name].config, **changes), options=options)
+    (config, train), options = KINDS[name], arbo.RunOptions(checkpoint_every=2, announce=announce)
+    return train(bert, out=out, config=replace(config, **changes), options=options)
 
 
 def assert_as_unbroken(unbroken: Unbroken, out: Path, trained: Any) -> None:
@@ -150,9 +120,7 @@ def assert_as_unbroken(unbroken: Unbroken, out: Path, trained: Any) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_interrupted_training_goes_on_with_the_same_losses(
-    bert: Tower, tmp_path: Path, unbroken: Any, name: str
-) -> None:
+def test_an_interrupted_training_goes_on_unchanged(bert: Tower, tmp_path: Path, unbroken: Any, name: str) -> None:
     out, whole = tmp_path / "model", unbroken(name)
     for after in (0, 2):
         with pytest.raises(Killed):
@@ -167,28 +135,23 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
     lines = log_of(out)
     assert len(lines) > 2
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in lines)
-
-
-@pytest.mark.parametrize("name", ["dual", "cross", "names", "finder"])
-def test_the_seed_decides(bert: Tower, tmp_path: Path, unbroken: Any, name: str) -> None:
-    begin(name, bert, tmp_path / "model", seed=1, steps=1)
-    assert log_of(tmp_path / "model")[0]["loss"] != log_of(unbroken(name).out)[0]["loss"]
+    begin(name, bert, tmp_path / "other", seed=1, steps=1)
+    assert log_of(tmp_path / "other")[0]["loss"] != lines[0]["loss"]  # the seed decides
 
 
 def test_documents_and_the_first_stage_are_part_of_a_training(bert: Tower, tmp_path: Path) -> None:
-    documents, _, kb = sample()
-    config = replace(QUICK_CROSS, steps=1)
-    run = partial(arbo.train, encoder(bert), out=tmp_path / "model", config=QUICK)
+    config = replace(tb.QUICK_CROSS, steps=1)
+    run = partial(arbo.train, encoder(bert), out=tmp_path / "model", config=tb.QUICK)
     rerank = partial(cross_training, bert, out=tmp_path / "cross")
-    for begun in (partial(run, documents, kb), partial(rerank, config=config)):
+    for begun in (partial(run, TRAIN, BASE), partial(rerank, config=config)):
         with pytest.raises(Killed):
             begun(options=arbo.RunOptions(announce=dying(0)))
     with pytest.raises(UsageError, match="belongs to another training run, which differs in documents"):
-        run(documents[1:], kb)
+        run(TRAIN[1:], BASE)
     for changes in (
         {"candidates": 4},
-        {"linker": arbo.Linker(kb, arbo.NgramEncoder(alias_weight=0.1))},
-        {"linker": arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=False))},
+        {"linker": arbo.Linker(BASE, arbo.NgramEncoder(alias_weight=0.1))},
+        {"linker": arbo.Linker(BASE, config=arbo.LinkerConfig(expand_abbreviations=False))},
     ):
         with pytest.raises(UsageError, match="belongs to another training"):
             rerank(config=config, **changes)
@@ -216,24 +179,18 @@ def dead_after(moves: int, folder: Path) -> Iterator[Iterator[int]]:
 
 @pytest.mark.parametrize("place", [8, -3, -1])
 def test_killed_between_any_two_files(bert: Tower, unbroken: Any, tmp_path: Path, place: int) -> None:
-    out = tmp_path / "model"
     with pytest.raises(Killed), dead_after(place % unbroken("dual").moves, tmp_path):
-        begin("dual", bert, out)
-    assert_as_unbroken(unbroken("dual"), out, begin("dual", bert, out))
+        begin("dual", bert, tmp_path / "model")
+    assert_as_unbroken(unbroken("dual"), tmp_path / "model", begin("dual", bert, tmp_path / "model"))
 
 
 @pytest.mark.parametrize("error", [SafetensorError("I/O error: No space left on device"), OSError(28, "No space left")])
-def test_a_full_disk_is_reported_and_the_earlier_checkpoint_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def full(*_: Any) -> None:
-        raise error
-
+def test_a_full_disk_keeps_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     save = partial(files.save_checkpoint, tmp_path)
     rest: Any = torch.nn.Linear(1, 1), torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]), {}
     save(files.State(1), *rest)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "save_file", full)
+        patch.setattr(files, "save_file", Mock(side_effect=error))
         with pytest.raises(UsageError, match=r"cannot write a checkpoint in .*No space left.*goes on"):
             save(files.State(2), *rest)
     assert [file.name for file in tmp_path.iterdir()] == ["step-000000001"]
@@ -242,9 +199,7 @@ def test_a_full_disk_is_reported_and_the_earlier_checkpoint_stays(
     assert [file.name for file in tmp_path.iterdir()] == ["step-000000002"]
 
 
-def test_the_best_model_of_the_checkpoint_is_written(
-    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_of_the_checkpoint_is_written(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def score(*values: float) -> None:
         scores = iter(values)
         monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
@@ -270,9 +225,7 @@ def test_the_best_model_of_the_checkpoint_is_written(
     assert all(map(torch.equal, *best))
 
 
-def test_a_smaller_micro_batch_goes_on_and_a_damaged_checkpoint_does_not(
-    bert: Tower, unbroken: Any, tmp_path: Path
-) -> None:
+def test_a_smaller_micro_batch_goes_on_and_no_damaged_checkpoint(bert: Tower, unbroken: Any, tmp_path: Path) -> None:
     out = tmp_path / "model"
     with pytest.raises(Killed), dead_after(12, tmp_path):
         begin("dual", bert, out)
@@ -305,14 +258,10 @@ def test_two_processes_do_not_train_in_one_folder(bert: Tower, unbroken: Any, tm
     assert_as_unbroken(unbroken("names"), out, begin("names", bert, out))  # a lock is not left behind
 
 
-def test_a_file_system_without_locks(
-    bert: Tower, unbroken: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", fail)
-    assert_as_unbroken(unbroken("names"), tmp_path / "model", begin("names", bert, tmp_path / "model"))
+def test_a_file_system_without_locks(bert: Tower, unbroken: Any, tmp_path: Path, caplog: Any) -> None:
+    failed = OSError(errno.ENOSYS, "Function not implemented")
+    with patch.object(pytest.importorskip("fcntl"), "flock", side_effect=failed):
+        assert_as_unbroken(unbroken("names"), tmp_path / "model", begin("names", bert, tmp_path / "model"))
     assert "cannot lock" in caplog.text
 
 
@@ -335,13 +284,9 @@ def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, there: str, 
 def test_a_loss_that_is_no_number_stops_and_leaves_the_last_good_model(
     bert: Tower, tmp_path: Path, unbroken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good, steps = LOSSES["arborescence"], iter(range(10**6))
-    epoch = next(line["step"] for line in log_of(unbroken("dual").out) if "recall@1" in line)
-
-    def spoilt(scores: Any, exists: Any) -> Any:
-        return good(scores, exists) * (1 if next(steps) < epoch else float("nan"))
-
-    monkeypatch.setitem(LOSSES, "arborescence", spoilt)
+    good, epoch = LOSSES["arborescence"], next(i["step"] for i in log_of(unbroken("dual").out) if "recall@1" in i)
+    factor = itertools.chain([1] * epoch, itertools.repeat(float("nan")))
+    monkeypatch.setitem(LOSSES, "arborescence", lambda *given: good(*given) * next(factor))
     with pytest.raises(ArboError, match=f"step {epoch + 1}: the loss is nan"):
         begin("dual", bert, tmp_path / "model")
     (best,) = (tmp_path / "model.training").glob("best-*")
@@ -366,19 +311,13 @@ def test_gradients_do_not_depend_on_a_race_of_threads() -> None:
 
 _TOLD = """
 import os
-
 from arbo.cli import main
 from arbo.training.dual.trainer import DualTrainer
-
 batch = DualTrainer.batch
-
-
 def told(self, step, mentions, rows):
     with open(f"rank{os.environ['RANK']}", "a") as file:
         print(len(rows), file=file)
     return batch(self, step, mentions, rows)
-
-
 DualTrainer.batch = told
 main()
 """
@@ -386,9 +325,7 @@ main()
 
 
 @pytest.mark.skipif(not getattr(torch.distributed, "is_gloo_available", bool)(), reason="torch has no gloo")
-def test_two_processes_train_as_one(
-    bert_folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_processes_are_one(bert_folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(sample_files(tmp_path))
     sample().train[:12].to_jsonl("few.jsonl")
     sample().dev[:4].to_jsonl("dev.jsonl")
@@ -411,3 +348,80 @@ def test_two_processes_train_as_one(
         assert [line[name] for line in two] == pytest.approx([line[name] for line in one], rel=1e-3)
     assert not (tmp_path / "two.training").exists()
     assert arbo.DualEncoder.from_pretrained(tmp_path / "two").config.entity_threshold is not None
+
+
+TWO, ALONE = marked((("A",), None), (("A",), None)), marked((("A",), None), (None, "A2"), (None, None))
+LONELY = arbo.Corpus([document("d", "the marsh fever", ["E0"])])
+ONE_ENTITY = arbo.KnowledgeBase([arbo.Entity("E0", "fever", aliases=("marsh",))])
+ONE_NAME = arbo.KnowledgeBase([arbo.Entity("E", "fever", aliases=("FEVER",)), arbo.Entity("F", "cancer")])
+OTHER = arbo.KnowledgeBase([arbo.Entity(f"Z{i}", "nothing of the kind") for i in range(2)])
+ELSEWHERE = arbo.Corpus(replace(document, domain="elsewhere") for document in sample().dev)
+
+
+def dual_of(documents: Any = None, kb: Any = None, start: Any = encoder, dev: Any = None, **changes: Any) -> Any:
+    """Return a function that trains a dual-encoder, without a knowledge base unless ``documents`` is None."""
+    config = replace(WITHOUT_KB if documents is not None and kb is None else tb.QUICK, **changes)
+    documents, kb = (sample().train, kb or sample().kb) if documents is None else (documents, kb)
+    return lambda bert, out: arbo.train(start(bert), documents, kb, out=out, dev=dev, config=config)
+
+
+def cross_of(linker: arbo.Linker, dev: Any = None, **changes: Any) -> Any:
+    return lambda bert, out: arbo.train_reranker(cross(bert, **changes), linker, sample().train, out=out, dev=dev)
+
+
+def names_of(kb: Any, start: Any = encoder) -> Any:
+    return lambda bert, out: arbo.train_self_alignment(start(bert), kb, out=out)
+
+
+def finder_of(documents: Any, kb: Any) -> Any:
+    return lambda bert, out: arbo.train_oslat(arbo.LabelAttention.of(bert, tb.READS), documents, kb, out=out)
+
+
+def two_towers(bert: Tower) -> arbo.DualEncoder:
+    return encoder(bert).with_two_towers()
+
+
+@pytest.mark.parametrize(
+    ("train", "words"),
+    [
+        (dual_of(TWO, []), r"needs a knowledge base, not list; read one, .* KnowledgeBase\.of"),
+        (names_of([]), "needs a knowledge base, not list"),
+        (finder_of(tb.DOCUMENTS, None), "needs a knowledge base, not NoneType"),
+        (dual_of(negatives="in-batch", batch_size=1), "a batch of one mention has none; choose a larger batch_size"),
+        (dual_of(marked((None, None)), tb.KB), r"nothing to train on: no mention \(of 1\) has a gold id; annotate"),
+        (dual_of(kb=OTHER), "nothing to train on: no annotated mention"),
+        (dual_of(dev=ELSEWHERE), "nothing to choose the best model by"),
+        (dual_of(TWO, positives="entity"), "positives 'entity' needs a knowledge base; without one, choose for"),
+        (dual_of(TWO, negatives="mixed"), "negatives 'mixed' needs a knowledge base"),
+        (dual_of(TWO, best="recall@16"), "best 'recall@16' needs a knowledge base; without one, choose 'ari'"),
+        (dual_of(TWO, start=two_towers), "two towers needs a knowledge base; without one"),
+        (dual_of(ALONE), r"nothing to train on: no two annotated mentions \(of 2\)"),
+        (dual_of(marked((None, None))), r"no mention \(of 1\) has a gold id or gold cluster; annotate"),
+        (dual_of(TWO, dev=ALONE), "nothing to choose the best model by: no two"),
+        (cross_of(arbo.Linker()), "training needs a knowledge base"),
+        (lambda bert, out: cross_of(arbo.Linker(sample().kb, reranker=cross(bert)))(bert, out), "has a reranker"),
+        (cross_of(arbo.Linker(sample().kb), candidates=1), "at least 2 candidates, not 1; set candidates"),
+        (cross_of(arbo.Linker(list(sample().kb)[:1])), "at least 2 candidates, not 1; .* a larger knowledge base"),
+        (cross_of(arbo.Linker(OTHER)), "nothing to train on"),
+        (cross_of(arbo.Linker(sample().kb), dev=ELSEWHERE), "nothing to choose the best model by"),
+        (finder_of([document("d", "mention", ["E3"])], tb.KB), r"to train on: no entity \(of 1\) has two names"),
+        (finder_of([document("d", "mention", ["E9"])], tb.KB), r"nothing to train on: no text \(of 1\) has an entity"),
+        (finder_of(tb.DOCUMENTS[2:3], ONE_ENTITY), "nothing to train on: names need names of other entities"),
+        (finder_of(LONELY, tb.KB), "nothing to train on: names need names of other entities"),
+        (names_of(ONE_ENTITY), "nothing to train on: names need names of other entities"),
+        (names_of(ONE_NAME), r"nothing to train on: no entity \(of 2\) has two names that differ"),
+        (names_of(tb.KB, two_towers), "separate tower for mentions"),
+        (names_of(tb.KB, partial(encoder, entity_view="whole")), "needs one vector per name"),
+    ],
+)
+def test_what_cannot_be_trained(bert: Tower, tmp_path: Path, train: Any, words: str) -> None:
+    with pytest.raises((UsageError, DataError), match=words):
+        train(bert, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_knowledge_base_smaller_than_the_candidates(bert: Tower, tmp_path: Path) -> None:
+    documents, kb = tiny([("E1",), ("E2", "E3"), None])
+    start, out = cross(bert, candidates=64), tmp_path / "cross"
+    trained = arbo.train_reranker(start, arbo.Linker(kb), documents, dev=documents, out=out, config=tb.QUICK_CROSS)
+    assert trained.config.candidates == 64
