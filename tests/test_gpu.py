@@ -1,7 +1,5 @@
 """What a GPU gives, where there is one: the search to the last bit, everything else but for rounding."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -54,8 +52,7 @@ def test_vectors_are_those_of_the_cpu(bert_folder: Path, precision: Any, within:
 
 
 def test_batches_are_halved_where_memory_ends(bert_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there, read = Tower.load(bert_folder), list[int]()
-    encode = Tower.encode
+    there, read, encode = Tower.load(bert_folder), list[int](), Tower.encode
     monkeypatch.setattr(Tower, "encode", lambda self, rows, *more: read.append(len(rows)) or encode(self, rows, *more))
     made = [TokenRow([7 + number % 50] * 100, 0, 1) for number in range(40_000)]
     expected, whole = there.embed(made, "mean"), len(read)
@@ -80,10 +77,9 @@ def test_a_training_goes_on_after_a_kill(bert_folder: Path, tmp_path: Path, prec
     config = replace(QUICK, precision=precision, negatives=negatives, steps=8, loss="cross-entropy")
     parts = {"documents": documents[:40], "kb": kb, "config": config}
     arbo.train(start, **parts, out=tmp_path / "whole")
+    dies = arbo.RunOptions(checkpoint_every=1, announce=dying(5))
     with pytest.raises(Killed):
-        arbo.train(
-            start, **parts, out=tmp_path / "parts", options=arbo.RunOptions(checkpoint_every=1, announce=dying(5))
-        )
+        arbo.train(start, **parts, out=tmp_path / "parts", options=dies)
     again: list[dict[str, float]] = []
     trained = arbo.train(start, **parts, out=tmp_path / "parts", options=arbo.RunOptions(on_log=again.append))
     assert [line["step"] for line in again] == [6, 7, 8]

@@ -3,8 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ from arbo.encoders.tower import Tower
 SECRET = "Zebulon"
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Fail where the block works longer: seconds where quadratic time would take minutes."""
-    begin = time.process_time()
-    yield
-    assert time.process_time() - begin < seconds
 
 
 def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:
@@ -53,10 +44,11 @@ def test_circles_in_an_ontology_end(tmp_path: Path) -> None:
     ],
 )
 def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, content: str, unit: str) -> None:
-    file = tmp_path / "a"
+    file, begin = tmp_path / "a", time.process_time()
     file.write_text(content.replace("X", unit * (100_000 // len(unit))))
-    with within(5), suppress(arbo.DataError):
+    with suppress(arbo.DataError):
         arbo.read_documents(file, name)
+    assert time.process_time() - begin < 5, "quadratic time would take minutes"
 
 
 def test_work_logs_no_text(
@@ -82,6 +74,7 @@ def test_work_logs_no_text(
 
 
 _PASSAGE = {"offset": 0, "text": "X was ill", "annotations": [{"locations": [{"offset": 1, "length": 7}], "text": "X"}]}
+_CONLL = ("@X\n", "@d\t0\t0\tX\n", "d\t0\t0\tX\t-\n@")
 MALFORMED = {
     "jsonl": [
         '{"id": "d", "text": "X" "mentions": []}\n',
@@ -99,10 +92,7 @@ MALFORMED = {
     "bioc": [json.dumps({"id": "d", "passages": [_PASSAGE]})],
     "gsc": ["d\nX was ill\n1\t8\tX\tHP:1\n", "d\nA case.\n\nX was ill.\n", "d\nX was ill\n0\tX\tx\tHP:1\n"],
     "brat": ["T1\tDisease 1 8\tX\n", "T1\tX\n", "T1\tMr X\tDisease 0 1\n", "The X was ill\n"],
-    "conll": [
-        f"{before}#begin document (d);\n{line}#end document\n"
-        for before, line in (("", "X\n"), ("", "d\t0\t0\tX\n"), ("d\t0\t0\tX\t-\n", ""))
-    ],
+    "conll": [text.replace("@", "#begin document (d);\n") + "#end document\n" for text in _CONLL],
     "hipe": [f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\n{line}\nw\tO\t_\n" for line in ("X", "O\tX\t_")],
     "ecbplus": ["d\t0\tX\t1\nd\t0\t1\tw\n"],
 }
@@ -110,9 +100,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize(("form", "content"), [(form, one) for form, some in MALFORMED.items() for one in some])
-def test_what_is_skipped_is_logged_without_its_text(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str, content: str
-) -> None:
+def test_logs_of_what_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str, content: str) -> None:
     for name, text in (("a", content), ("a.ann", content), ("a.txt", "A"), ("a_corpus.txt", content)):
         (tmp_path / name).write_text(text.replace("X", SECRET))
     (tmp_path / "a_Entity_gold_mentions.json").write_text("[]")

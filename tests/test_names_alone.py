@@ -1,4 +1,4 @@
-"""Names alone: lists, Series and columns, from blank cells to clusters, pairs and settings."""
+"""Names alone: lists, Series and columns, from blank cells to clusters; the names model; average linkage."""
 
 from pathlib import Path
 from typing import Any
@@ -8,24 +8,27 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import Run
+from hypothesis import HealthCheck, given, settings, strategies as st
+from oracles.trees import component_labels
 
 import arbo
 from arbo.data.corpus import Corpus
+from arbo.edges.name_pairs import NAME_FEATURES, NameTable, differ
+from arbo.engine import Neighbors
 from arbo.errors import DataError
 from arbo.formats.table import read_column
+from arbo.text.name_tokens import MOST, tokens_of
+from clustering import Graph, average_tree
+from clustering.average import SAME
 
 DOCUMENTS, KB = arbo.load_sample()
 NAMES = ["Marsh fever", "kelp blight", "marsh fevers"]
 
 
-@pytest.mark.parametrize(
-    "make", [list, tuple, iter, np.array, lambda names: np.array(names, object), pd.Index, pa.array, pd.Series]
-)
+@pytest.mark.parametrize("make", [list, tuple, iter, np.array, lambda of: np.array(of, object), pd.Index, pa.array])
 def test_names_are_documents_in_their_order(make: Any) -> None:
-    corpus = Corpus.of(make(NAMES))
-    assert [(mention.id, mention.document_id, mention.text) for mention in corpus.mentions] == [
-        (str(row), str(row), name) for row, name in enumerate(NAMES)
-    ]
+    corpus, rows = Corpus.of(make(NAMES)), [(str(row), str(row), name) for row, name in enumerate(NAMES)]
+    assert [(mention.id, mention.document_id, mention.text) for mention in corpus.mentions] == rows
     assert {(type(document.text), document.mentions[0].gold) for document in corpus} == {(str, None)}
     assert [link.cluster for link in arbo.Linker().discover(make(NAMES)).links] == ["new-0", "new-1", "new-0"]
 
@@ -59,8 +62,7 @@ def test_blank_names_are_clusters_of_their_own(missing: Any, more: dict[str, Any
     assert found.labels[[1, 2, 3, 6]].tolist() == own.discover(there).labels.tolist()
     assert own.add(own.discover(names[:3]), names[3:]).labels[4:6].tolist() == ["new-4", "new-5"]
     assert own.refit(found).labels.tolist() == found.labels.tolist()
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
-    linked = arbo.Linker(kb, config=more).link(names)
+    linked = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")]), config=more).link(names)
     assert {link.entity for link in linked.links if not link.name.strip()} == {None}
     assert len({*linked.labels[[0, 4, 5]]}) == 3
 
@@ -74,9 +76,8 @@ def test_a_name_is_a_string_that_can_be_stored() -> None:
 
 
 def test_labels_are_clusters_and_the_index_comes_back_also_of_what_is_added() -> None:
-    frame = pd.DataFrame(
-        {"name": [NAMES[0], None, NAMES[2]]}, index=pd.to_datetime(["2026-01-01", "2026-01-02"] * 2)[:3]
-    )
+    dates = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-01-01"])
+    frame = pd.DataFrame({"name": [NAMES[0], None, NAMES[2]]}, index=dates)
     frame["cluster"] = (found := arbo.Linker().discover(frame["name"])).labels
     assert frame["cluster"].tolist() == ["new-0", "new-1", "new-0"]
     one = arbo.Linker().discover(pd.Series(NAMES, index=pd.Index([*"abc"], name="order")))
@@ -114,11 +115,9 @@ def test_a_result_has_the_index_of_the_frame(index: pd.Index, tmp_path: Path) ->
 
 
 def test_pairs_are_the_edges_of_the_graph_each_once() -> None:
-    documents, kb = DOCUMENTS, KB
-    for own, edges in ((arbo.Linker(kb), "near"), (arbo.Linker(edges="english"), "learnt")):
-        result = own.link(documents) if own.kb else own.discover(documents)
+    for result in (arbo.Linker(KB).link(DOCUMENTS), arbo.Linker(edges="english").discover(DOCUMENTS)):
         pairs = result.pairs().to_pylist()
-        assert pairs, edges
+        assert pairs
         scores = [pair["score"] for pair in pairs]
         assert scores == sorted(scores, reverse=True)
         both = [frozenset((pair["mention_id_1"], pair["mention_id_2"])) for pair in pairs]
@@ -133,8 +132,7 @@ def test_a_name_is_found_in_the_cluster_that_it_would_join() -> None:
     own = arbo.Linker()
     run = own.discover(["marsh fever", None, "kelp blight", "kelp blights"])
     before = [(cluster.id, cluster.size) for cluster in run.clusters]
-    names = ["Marsh fevers", None, "tern optics", "kelp blight", "tern optic"]
-    found = own.find(run, names)
+    found = own.find(run, ["Marsh fevers", None, "tern optics", "kelp blight", "tern optic"])
     assert found["name"].to_pylist() == ["Marsh fevers", " ", "tern optics", "kelp blight", "tern optic"]
     assert found["cluster_id"].to_pylist() == ["new-0", None, None, "new-2", None]
     assert found["cluster_name"].to_pylist() == ["marsh fever", None, None, "kelp blight", None]
@@ -151,11 +149,8 @@ def test_a_name_is_found_in_the_cluster_that_it_would_join() -> None:
         table = own.find(run, more).to_pydict()
         assert table["cluster_id"] == expected
         assert [score is None for score in table["score"]] == [cluster is None for cluster in expected]
-        assert [s for s, link in zip(table["score"], links, strict=True) if link.entity] == [
-            link.score for link in links if link.entity
-        ]
-    vectors = {str(row): [float(row % 2), 1.0 - row % 2] for row in range(6)}
-    rows = arbo.Linker(encoder=arbo.VectorEncoder(vectors))
+        assert all(s == link.score for s, link in zip(table["score"], links, strict=True) if link.entity)
+    rows = arbo.Linker(encoder=arbo.VectorEncoder({str(row): [float(row % 2), 1.0 - row % 2] for row in range(6)}))
     assert rows.find(rows.discover([*"abcd"]), ["a", "b"])["cluster_id"].to_pylist() == ["new-0", "new-1"]
 
 
@@ -183,22 +178,17 @@ def test_polars_reads_results_and_its_names_are_read() -> None:
     assert joined["cluster"].to_list() == polars.DataFrame(found)["cluster_id"].to_list() == ["new-0", "new-1", "new-0"]
 
 
-@pytest.mark.parametrize(
-    ("config", "problem"),
-    [
+def test_wrong_settings_are_refused_by_the_linker() -> None:
+    for config, problem in (
         ({"mention_threshold": 80}, "mention_threshold=80: dissimilarities are from 0 .* for a similarity of 80 %"),
         ({"nil_linkage": "average", "nil_threshold": 2.5}, "nil_threshold=2.5: dissimilarities are from 0"),
         ({"mention_treshold": 0.2}, "did you mean 'mention_threshold'"),
         ({"k": 2.5}, "k must be an integer of at least 0, not 2.5"),
         (8, "expected a JSON object with some of the keys method, k"),
-    ],
-)
-def test_wrong_settings_are_refused_by_the_linker(config: Any, problem: str) -> None:
-    with pytest.raises(arbo.ArboError, match=problem):
-        arbo.Linker(config=config)
-    assert arbo.Linker(config={"k": 8, "mention_threshold": None}).config == arbo.LinkerConfig(
-        k=8, mention_threshold=None
-    )
+    ):
+        with pytest.raises(arbo.ArboError, match=problem):
+            arbo.Linker(config=config)
+        assert arbo.Linker(config=(given := {"k": 8, "mention_threshold": None})).config == arbo.LinkerConfig(**given)
 
 
 def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> None:
@@ -240,17 +230,11 @@ def test_every_verb_that_reads_annotated_documents_reads_a_column(run: Run, tmp_
     assert run("tune", *how, tmp_path / "tuned.json", "--json").json["score"] == 1
     assert run("discover", *how, out, "--config", tmp_path / "tuned.json").code == 0
     assert run("evaluate", out).code == 0
-    kb = arbo.KnowledgeBase([arbo.Entity("E1", "fen fever"), arbo.Entity("E2", "blight")])
-    kb.to_jsonl(tmp_path / "kb.jsonl")
+    arbo.KnowledgeBase([arbo.Entity("E1", "fen fever"), arbo.Entity("E2", "blight")]).to_jsonl(tmp_path / "kb.jsonl")
     table.write_text("name,entity\nmarsh fever,E1\n,\nkelp blight,E2\n")
-    run(
-        "kb", "edit", tmp_path / "kb.jsonl", "--add-names", table, "--text-column", "name", "--out", out / "k.jsonl"
-    ).ok()
-    assert [entity.aliases for entity in arbo.read_knowledge_base(out / "k.jsonl")] == [
-        ("marsh fever",),
-        ("kelp blight",),
-    ]
-
+    run("kb", "edit", tmp_path / "kb.jsonl", "--add-names", *how, out / "k.jsonl").ok()
+    aliases = [entity.aliases for entity in arbo.read_knowledge_base(out / "k.jsonl")]
+    assert aliases == [("marsh fever",), ("kelp blight",)]
     trained = run("train", "edges", table, "--dev", table, "--text-column", "nam", "--out", tmp_path / "e.json")
     assert "there is no column 'nam'" in trained.told
 
@@ -264,9 +248,7 @@ class Lengths:
 
 
 def test_an_object_with_the_method_encode_is_an_encoder() -> None:
-    model = Lengths()
-    own = arbo.Linker(None, model)
-    names = ["bead", "face", "Bead", None, "bead", "cafe"]
+    own, names = arbo.Linker(None, model := Lengths()), ["bead", "face", "Bead", None, "bead", "cafe"]
     found = own.discover(names)
     assert found.labels.tolist() == ["new-0", "new-1", "new-0", "new-3", "new-0", "new-1"]
     assert sorted(model.texts) == sorted({"bead", "face", "Bead", " ", "cafe"})
@@ -274,9 +256,109 @@ def test_an_object_with_the_method_encode_is_an_encoder() -> None:
     assert own.find(found, ["deba", "jig"])["cluster_id"].to_pylist() == ["new-0", None]
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "jig", ("bead",)), arbo.Entity("E2", "face")])
     assert [link.entity for link in arbo.Linker(kb, model).link(["abed", "cafe", "hi"]).links] == ["E1", "E2", None]
-    model.encode = lambda texts: np.ones(3)
-    with pytest.raises(DataError, match="`encode` must return a vector for each of the 5 texts"):
-        own.discover(names)
-    model.encode = lambda texts: np.ones((3, 2))
-    with pytest.raises(DataError, match="`encode` must return a vector for each of the 5 texts"):
-        own.discover(names)
+    for shape in (3, (3, 2)):
+        model.encode = lambda _, shape=shape: np.ones(shape)
+        with pytest.raises(DataError, match="`encode` must return a vector for each of the 5 texts"):
+            own.discover(names)
+
+
+APART = [
+    ("Deutsche Bank AG", "Deutsche Bahn AG"),
+    ("Hepatitis A", "Hepatitis B"),
+    ("Type 1 diabetes", "Type 2 diabetes"),
+    ("Section 3(a)", "Section 3(b)"),
+    ("S21", "S22"),
+    ("C", "C++", "C#"),
+    ("(+)-limonene", "(-)-limonene"),
+    ("CD4+ T cell", "CD4- T cell"),
+    ("Barack Obama", "Michelle Obama"),
+    ("Queensland, Australia", "Australia"),
+    ("C", "hepatitis C"),
+]
+TOGETHER = [
+    ("Kelp & Blight Ltd", "Kelp and Blight Limited", "KELP AND BLIGHT"),
+    ("Abbas Palme", "Palme, Abbas", "Dr. Abbas Palme", "A. Palme"),
+    ("Adolescent Series 2031 Airliner", "Adolescent Series2031 Airliner"),
+    ("International Business Machines", "IBM"),
+    ("Gazzetta", "Gazzeta"),
+]
+LISTED = [*("Marsh Fever", "marsh fever", "Marsh-Fever Ltd", "Kelp", "Kelp Inc", "Paris", "Tern Optics")]
+EDGE = st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from([float(SAME), -0.2, 0.25, 0.5, 1.5]))
+
+
+def groups_of(result: arbo.Result) -> list[list[str]]:
+    return sorted(sorted(mention.text for mention in cluster.mentions) for cluster in result.clusters)
+
+
+@pytest.mark.parametrize("names", APART)
+def test_names_that_differ_stay_apart(names: tuple[str, ...]) -> None:
+    assert groups_of(arbo.Linker().discover(names)) == sorted([name] for name in names)
+
+
+@pytest.mark.parametrize("names", TOGETHER)
+def test_names_that_are_written_otherwise_are_together(names: tuple[str, ...]) -> None:
+    assert sorted(names) in groups_of(arbo.Linker().discover([*names, *[name for some in APART for name in some]]))
+
+
+def test_an_initial_and_a_legal_form_are_no_difference_and_all_names_have_tokens() -> None:
+    table = NameTable.of(["J. Smith", "John Smith", "J. Smith AG", "B. Smith", "J. P. Smith", "J. Paul Smith"])
+    first, second = np.array([0, 0, 0, 4, 3]), np.array([1, 2, 3, 5, 4])
+    near = Neighbors(np.arange(6)[:, None][::-1], np.full((6, 1), 0.5, np.float32))
+    assert differ(table.features(first, second, near)).tolist() == [False, False, True, False, True]
+    assert table.features(first, second, near).shape == (5, len(NAME_FEATURES))
+    assert len(tokens_of(["word " * 100 + "+"])[0]) == MOST
+    assert tokens_of(["\u2026"]) == [["?"]]
+
+
+def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:
+    of_list, of_text = (arbo.Linker(config={"treat_as": how}).discover(LISTED) for how in ("auto", "text"))
+    assert of_list.manifest["config"]["treat_as"] == "list"
+    assert "names" in of_list.manifest["encoder"]["edges"]["model"]
+    assert of_text.manifest["config"]["nil_linkage"] == "single"
+    text = {"id": "d", "text": "Kelp, then Kelp", "mentions": [{"spans": [[0, 4]]}, {"spans": [[11, 15]]}]}
+    assert arbo.Linker().discover([text]).manifest["config"]["treat_as"] == "auto"
+
+
+def test_equal_names_are_one_unless_people_say_otherwise() -> None:
+    names = ["Paris", "Lyon"] * 100
+    assert groups_of(arbo.Linker().discover(names)) == [["Lyon"] * 100, ["Paris"] * 100]
+    split = arbo.Linker().discover(names, [{"different": ["0", "198"]}])
+    assert split.cluster_of("0") != split.cluster_of("198")
+    assert split.cluster_of("0") == split.cluster_of("2")
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(st.sampled_from(LISTED), min_size=3, max_size=12), data=st.data())
+def test_growth_equals_the_whole_run(names: list[str], data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"id": f"{data.draw(st.integers(0, 99))}-{i}", "text": name} for i, name in enumerate(names)]
+    rows = [{**row, "mentions": [{"spans": [[0, len(row["text"])]]}]} for row in rows]
+    cut, most = data.draw(st.integers(2, len(rows))), data.draw(st.sampled_from([1, 2500]))
+    monkeypatch.setattr("arbo.linker._MOST_NAMES", most)
+    linker = arbo.Linker()
+    grown = linker.add(linker.discover(rows[:cut]), rows[cut:])
+    assert groups_of(grown) == groups_of(linker.refit(grown))
+    assert linker.refit(grown).cluster_table == grown.cluster_table
+    fewer = linker.remove(grown, [rows[data.draw(st.integers(0, len(rows) - 1))]["id"]])
+    again = linker.refit(fewer)
+    assert fewer.cluster_table == again.cluster_table
+    for name, array in fewer.arrays().items():
+        np.testing.assert_array_equal(array, again.arrays()[name], name)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EDGE, max_size=15))
+def test_mentions_that_are_one_count_as_one(edges: list[tuple[int, int, float]]) -> None:
+    source, target, weight = np.array(edges or np.empty((0, 3))).T
+    source, target = source.astype(int), target.astype(int)
+    graph = Graph.from_edges(source, target, weight, n_entities=0, n_nodes=6)
+    one = weight == SAME
+    node = codes(component_labels(source[one], target[one], 6))
+    between = node[source] != node[target]
+    ends = node[source][between], node[target][between]
+    small = Graph.from_edges(*ends, weight[between], n_entities=0, n_nodes=int(node.max()) + 1)
+    for threshold in (0.0, 0.3, 0.6, 0.9):
+        assert (codes(average_tree(graph).cut(threshold)) == codes(average_tree(small).cut(threshold)[node])).all()
+
+
+def codes(labels: np.ndarray) -> np.ndarray:
+    return np.unique(labels, return_inverse=True)[1]

@@ -1,13 +1,14 @@
 """The component of spaCy gives the answers of a linker, whatever the batches and processes."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import files_in
+from conftest import Sample
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -22,32 +23,27 @@ FIELDS = ("entity", "score", "margin", "confidence", "candidates")
 
 
 @pytest.fixture(scope="module")
-def sample() -> tuple[Corpus, arbo.KnowledgeBase]:
+def sample() -> Sample:
     """Load the sample with some entities withheld, so that there are new ones."""
     documents, kb = arbo.load_sample()
     return documents, kb.changed(kb.entities[::2])
 
 
 @pytest.fixture
-def kb_file(sample: tuple[Corpus, arbo.KnowledgeBase], tmp_path: Path) -> Path:
+def kb_file(sample: Sample, tmp_path: Path) -> Path:
     sample[1].to_jsonl(tmp_path / "kb.jsonl")
     return tmp_path / "kb.jsonl"
 
 
 @pytest.fixture(scope="module")
-def docs(sample: tuple[Corpus, arbo.KnowledgeBase]) -> list[Any]:
-    return list(annotated(sample[0]))
-
-
-def annotated(corpus: Iterable[arbo.Document]) -> Iterator[Any]:
+def docs(sample: Sample) -> list[Any]:
     """Make a `Doc` of each document, with its mentions as entities and as the span group `all`."""
-    nlp = spacy.blank("en")
-    for document in corpus:
-        doc = nlp.make_doc(document.text)
+    docs = list(spacy.blank("en").pipe([document.text for document in sample[0]]))
+    for doc, document in zip(docs, sample[0], strict=True):
         spans = [doc.char_span(m.start, m.end, m.type, alignment_mode="expand") for m in document.mentions]
         doc.set_ents(filter_spans(spans))
         doc.spans["all"] = spans
-        yield doc
+    return docs
 
 
 def pipeline(kb: Path | None, **config: Any) -> Any:
@@ -64,9 +60,7 @@ def copies(docs: Iterable[Any]) -> list[Any]:
     return [doc.copy() for doc in docs]
 
 
-def test_links_are_those_of_a_linker_per_document(
-    sample: tuple[Corpus, arbo.KnowledgeBase], kb_file: Path, docs: list[Any]
-) -> None:
+def test_links_are_those_of_a_linker(sample: Sample, kb_file: Path, docs: list[Any]) -> None:
     own = {"entity_threshold": 0.3, "mention_threshold": 0.6}
     found = [span for doc in pipeline(kb_file, settings=own).pipe(copies(docs)) for span in doc.ents]
     result = arbo.Linker(sample[1], config=arbo.LinkerConfig(per_document=True, **own)).link(docs)
@@ -110,8 +104,7 @@ def test_spans_of_a_group_may_overlap(kb_file: Path, docs: list[Any]) -> None:
     doc.ents = ()
     first = doc.spans["all"][0]
     doc.spans["all"] = [first, doc[first.start : first.end + 1], Span(doc, first.start, first.end, "Other")]
-    settings = {"map_types": "Vessel=Vessel"}
-    linked = pipeline(kb_file, spans_key="all", settings=settings)(doc)
+    linked = pipeline(kb_file, spans_key="all", settings={"map_types": "Vessel=Vessel"})(doc)
     assert [span.label_ for span in linked.spans["arbo"]] == ["Vessel", "", "Other"]
     entities = [span._.arbo["entity"] for span in linked.spans["arbo"]]
     assert [span.kb_id_ for span in linked.spans["arbo"]] == [entity or "NIL" for entity in entities]
@@ -129,46 +122,40 @@ def test_a_saved_pipeline_is_complete(kb_file: Path, docs: list[Any], tmp_path: 
     assert told(again.pipe(copies(docs))) == expected
     again.to_disk(tmp_path / "nlp")
     assert told(spacy.load(tmp_path / "nlp").pipe(copies(docs[:3]))) == expected[:3]
-    suffixes = {Path(file).suffix for file in files_in(tmp_path / "nlp" / "arbo")}
-    assert suffixes == {".json", ".npy", ".arrow"}
+    assert {Path(file).suffix for file in files_in(tmp_path / "nlp" / "arbo")} == {".json", ".npy", ".arrow"}
 
 
 @pytest.mark.slow
-def test_a_pipeline_keeps_its_models(
-    sample: tuple[Corpus, arbo.KnowledgeBase], docs: list[Any], bert_folder: Path, tmp_path: Path
-) -> None:
+def test_a_pipeline_keeps_its_models(sample: Sample, docs: list[Any], bert_folder: Path, tmp_path: Path) -> None:
     nlp = pipeline(None)
     nlp.get_pipe("arbo").linker = arbo.Linker(sample[1], str(bert_folder), edges="english")
     expected = told(nlp.pipe(copies(docs[:2])))
     nlp.to_disk(tmp_path / "nlp")
     again = spacy.load(tmp_path / "nlp")
     assert again.get_pipe("arbo").linker.edges.settings == nlp.get_pipe("arbo").linker.edges.settings
-    assert [[kb_id for _, kb_id, _ in own] for own in told(again.pipe(copies(docs[:2])))] == [
-        [kb_id for _, kb_id, _ in own] for own in expected
-    ]
+    for own, before in zip(told(again.pipe(copies(docs[:2]))), expected, strict=True):
+        assert [kb_id for _, kb_id, _ in own] == [kb_id for _, kb_id, _ in before]
 
 
-def test_mistakes_are_told(sample: tuple[Corpus, arbo.KnowledgeBase], docs: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(arbo.UsageError, match="has no knowledge base; add the pipe with config="):
-        pipeline(None)(docs[0].copy())
-    with pytest.raises(arbo.UsageError, match="needs a knowledge base"):
-        SpacyLinker().linker = arbo.Linker()
-    with pytest.raises(arbo.DataError, match="did you mean 'method'"):
-        SpacyLinker(settings={"methd": "minimax"})
-    with pytest.raises(arbo.UsageError, match="put a single document into a list"):
-        arbo.Linker(sample[1]).link(docs[0])
-    vectors = arbo.VectorEncoder({}, {})
-    pipe = SpacyLinker()
-    pipe.linker = arbo.Linker(sample[1], vectors)
-    with pytest.raises(arbo.UsageError, match="cannot save the encoder VectorEncoder"):
-        pipe.to_disk(tmp_path / "pipe")
-    pipe.linker = arbo.Linker(sample[1], reranker=lambda *_, **__: None)
-    with pytest.raises(arbo.UsageError, match="cannot save the reranker FunctionReranker"):
-        pipe.to_disk(tmp_path / "pipe")
-    assert not (tmp_path / "pipe").exists()
+def test_mistakes_are_told(sample: Sample, docs: list[Any], tmp_path: Path) -> None:
     (tmp_path / "arbo-linker.json").write_text('{"format": "arbo-linker", "format_version": 9}')
-    with pytest.raises(arbo.DataError, match="a newer arbo wrote this"):
-        SpacyLinker().from_disk(tmp_path)
+
+    def save(**parts: Any) -> None:
+        (pipe := SpacyLinker()).linker = arbo.Linker(sample[1], **parts)
+        pipe.to_disk(tmp_path / "pipe")
+
+    for wrong, words in (
+        (lambda: pipeline(None)(docs[0].copy()), "has no knowledge base; add the pipe with config="),
+        (lambda: setattr(SpacyLinker(), "linker", arbo.Linker()), "needs a knowledge base"),
+        (lambda: SpacyLinker(settings={"methd": "minimax"}), "did you mean 'method'"),
+        (lambda: arbo.Linker(sample[1]).link(docs[0]), "put a single document into a list"),
+        (lambda: save(encoder=arbo.VectorEncoder({}, {})), "cannot save the encoder VectorEncoder"),
+        (lambda: save(reranker=lambda *_, **__: None), "cannot save the reranker FunctionReranker"),
+        (lambda: SpacyLinker().from_disk(tmp_path), "a newer arbo wrote this"),
+    ):
+        with pytest.raises(arbo.ArboError, match=words):
+            wrong()
+    assert not (tmp_path / "pipe").exists()
 
 
 def test_parts_of_documents_keep_their_links(kb_file: Path) -> None:
@@ -178,8 +165,7 @@ def test_parts_of_documents_keep_their_links(kb_file: Path) -> None:
     first, second = (span._.arbo for span in nlp(doc).ents)
     part = doc[3:5].as_doc(copy_user_data=True)
     assert [span._.arbo for span in part.ents] == [second] != [first]
-    joined = type(doc).from_docs([part, doc])
-    assert [span._.arbo for span in joined.ents] == [second, first, second]
+    assert [span._.arbo for span in type(doc).from_docs([part, doc]).ents] == [second, first, second]
 
 
 def test_an_invalid_document_is_an_error_and_an_empty_span_no_mention(kb_file: Path) -> None:
@@ -196,17 +182,11 @@ def test_an_invalid_document_is_an_error_and_an_empty_span_no_mention(kb_file: P
 def test_documents_of_spacy_are_documents(docs: list[Any], tmp_path: Path) -> None:
     doc = docs[0].copy()
     doc.ents = [Span(doc, 0, 1, "A", kb_id="E1"), Span(doc, 1, 2, "C", kb_id="NIL"), Span(doc, 2, 3, "B", kb_id=" ")]
-    expected = [("A", ("E1",)), ("C", ()), ("B", None)]
-    bin_ = DocBin(docs=[doc, docs[1]])
+    expected, bin_ = [("A", ("E1",)), ("C", ()), ("B", None)], DocBin(docs=[doc, docs[1]])
     bin_.to_disk(tmp_path / "some.spacy")
     read = arbo.read_documents(tmp_path / "some.spacy")
-    for corpus, ids in (
-        (Corpus.of([doc, docs[1]]), ["0", "1"]),
-        (Corpus.of(bin_), ["0", "1"]),
-        (read, ["some:0", "some:1"]),
-    ):
-        assert [document.id for document in corpus] == ids
-        assert [document.text for document in corpus] == [doc.text, docs[1].text]
+    for corpus, name in ((Corpus.of([doc, docs[1]]), ""), (Corpus.of(bin_), ""), (read, "some:")):
+        assert [(one.id, one.text) for one in corpus] == [(f"{name}0", doc.text), (f"{name}1", docs[1].text)]
         assert [(mention.type, mention.gold) for mention in corpus[0].mentions] == expected
         assert [mention.text for mention in corpus[1].mentions] == [span.text for span in docs[1].ents]
     (tmp_path / "some.spacy").write_bytes(b"\x80\x04nonsense")
@@ -214,17 +194,12 @@ def test_documents_of_spacy_are_documents(docs: list[Any], tmp_path: Path) -> No
         arbo.read_documents(tmp_path / "some.spacy")
 
 
-def test_a_small_file_that_unpacks_to_much_is_refused(
-    docs: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_that_grows_is_refused(docs: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without spaCy the extra is named."""
     DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
     monkeypatch.setattr("arbo.formats.docbin.LARGEST_ARCHIVE", 1000)
     with pytest.raises(arbo.DataError, match=r"docs.spacy: the file unpacks to more than 0 MiB; write several"):
         arbo.read_documents(tmp_path / "docs.spacy")
-
-
-def test_without_spacy_the_extra_is_named(docs: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    DocBin(docs=docs[:1]).to_disk(tmp_path / "docs.spacy")
     monkeypatch.setitem(sys.modules, "spacy.tokens", None)
     with pytest.raises(arbo.MissingDependency, match=r"pip install 'arbo\[spacy\]'"):
         arbo.read_documents(tmp_path / "docs.spacy")

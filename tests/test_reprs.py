@@ -1,17 +1,22 @@
-"""What a terminal or a notebook shows of an object fits on a screen."""
+"""What a terminal or a notebook shows of an object fits on a screen, and of progress what one wants to see."""
 
 import re
+import sys
+import time
+from collections.abc import Callable
 from html import unescape
+from typing import Any
 
 import numpy as np
 import pytest
 from builders import document
 
 import arbo
+from arbo import progress
 from clustering import Graph, merge_tree, partition
 from eval import Contingency, Summed, linking_outcomes, proportion, threshold_curve
 
-SCREEN = 3_000  # characters
+SCREEN = 3_000
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +26,7 @@ def shown() -> dict[str, object]:
     result = tuned.link(documents[45:])
     evaluation = result.evaluate()
     graph = Graph.from_edges(range(999), range(1, 1000), np.ones(999), n_entities=1, n_nodes=1000)
-    labels = np.arange(900) % 30
-    explanation = result.explain(result.links[0].mention.id)
+    labels, explanation = np.arange(900) % 30, result.explain(result.links[0].mention.id)
     objects: list[object] = [
         *(documents, documents[0], kb, next(iter(kb)), kb.names(), tuned, tuned.tuning, tuned.config),
         *(tuned.tuning.reliability, tuned.candidates(documents), result, result.links, result.links[0]),
@@ -35,8 +39,7 @@ def shown() -> dict[str, object]:
 
 
 def test_each_fits_on_a_screen(shown: dict[str, object]) -> None:
-    too_long = {name: len(repr(each)) for name, each in shown.items() if len(repr(each)) > SCREEN}
-    assert not too_long
+    assert not {name: len(repr(each)) for name, each in shown.items() if len(repr(each)) > SCREEN}
 
 
 def tags(page: str) -> list[str]:
@@ -73,3 +76,40 @@ def test_names_are_inert_in_a_notebook() -> None:
         assert set(tags(page)) <= {"p", "b", "table", "thead", "tbody", "tr", "th", "td"}
         assert tags(page).count("b") <= 1
     assert evil in text(result._repr_html_())
+
+
+@pytest.fixture
+def progress_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[Any, float], str]:
+    """Go through four items, each of which takes some seconds; return what is shown."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def progress_shown(show: Any, seconds: float) -> str:
+        done = []
+        for item in show("searching")(range(4), 4):
+            now[0] += seconds
+            done.append(item)
+        assert done == [0, 1, 2, 3]
+        return capsys.readouterr().err
+
+    return progress_shown
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(0.1, 0), (40.0, 3), (13.0, 1)])
+def test_a_line_each_half_minute(seconds: float, lines: int, progress_shown: Any) -> None:
+    told = progress_shown(progress.bars, seconds).splitlines()
+    assert len(told) == lines
+    assert all(line.startswith("searching: ") and line.endswith(" minutes left") for line in told)
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, progress_shown: Any) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for show in (progress.bars, arbo.Linker().announce):
+        assert {*re.findall(r"(\d+)%", progress_shown(show, 60))} & {"25", "50", "75", "100"}
+    assert progress_shown(arbo.Linker().announce, 0.5) == ""
+
+
+def test_the_library_says_nothing_away_from_a_screen(monkeypatch: pytest.MonkeyPatch, progress_shown: Any) -> None:
+    assert not progress_shown(arbo.Linker().announce, 60)
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)  # a notebook
+    assert progress_shown(arbo.Linker().announce, 60)

@@ -33,9 +33,6 @@ def read(tmp_path_factory):
     return read
 
 
-# The reference scorer
-
-
 def reference_reading(columns):
     """The clusters of brackets parted by bars, by the searches of the reference scorer, in its order."""
     index, half, entities = {}, {}, {}
@@ -71,20 +68,11 @@ def columns_of_brackets(draw):
 
 @given(columns=columns_of_brackets())
 def test_brackets_are_read_as_by_the_reference_scorer(columns, read):
-    found = read([BEGIN, *words(*columns), END])
-    clusters = reference_reading(columns)
+    found, clusters = read([BEGIN, *words(*columns), END]), reference_reading(columns)
     seen = set()
     first = [[m for m in dict.fromkeys(c) if not (m in seen or seen.add(m))] for c in clusters]
     assert found[0][NAME] == [cluster for cluster in first if cluster]
     assert sum(found[1].values()) == sum(map(len, clusters)) - len(seen)
-
-
-# What a file says
-
-
-@pytest.mark.parametrize(("columns", "clusters"), [(["-", "_", "*"], []), (["(one)|(2-b)"], [[(0, 0)]])])
-def test_brackets(columns, clusters, read):
-    assert read([BEGIN, *words(*columns), END])[0] == {NAME: clusters}
 
 
 def test_documents_and_parts(read):
@@ -96,9 +84,8 @@ def test_documents_and_parts(read):
     assert found[1] == {}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_layout_changes_nothing(read):
+    for change in (
         lambda text: text.replace("\t", "   "),
         lambda text: text.replace("\n", "\r\n"),
         lambda text: text.replace("(1\n", "(1\t \n"),
@@ -106,23 +93,20 @@ def test_documents_and_parts(read):
         lambda text: text.replace("w", "(3\u2028\u00a07)").replace("\t-", "\t_"),
         lambda text: text.removesuffix("\n"),
         lambda text: text.replace("#begin", "# begin").replace("#end", "# end"),
-    ],
-)
-def test_layout_changes_nothing(change, read):
-    text = "\n".join((BEGIN, *words("(1", "-", "1)|(2)", "(2)"), END, ""))
-    expected = {NAME: [[(0, 2)], [(2, 2), (3, 3)]]}
-    assert change(text) != text
-    assert read(text.split("\n"))[0] == expected
-    assert read(change(text).split("\n"))[0] == expected
+    ):
+        text = "\n".join((BEGIN, *words("(1", "-", "1)|(2)", "(2)"), END, ""))
+        expected = {NAME: [[(0, 2)], [(2, 2), (3, 3)]]}
+        assert change(text) != text
+        assert read(text.split("\n"))[0] == expected
+        assert read(change(text).split("\n"))[0] == expected
 
 
-def test_a_last_column_of_blanks_is_the_last_not_the_line(read):
-    """The reference scorer would search the whole line and find a mention of chain 7 in the word."""
-    assert read([BEGIN, "a 0 0 (7) NN (TOP* (1)", END])[0] == {NAME: [[(0, 0)]]}
-    assert read([BEGIN, "a 0 0 (7) NN (TOP* -", END])[0] == {NAME: []}
-
-
-# Files that cannot be meant
+def test_brackets(read):
+    """The reference scorer would search a whole line of blanks and find a mention of chain 7 in the word."""
+    for lines in (words("-", "_", "*"), ["a 0 0 (7) NN (TOP* -"]):
+        assert read([BEGIN, *lines, END])[0] == {NAME: []}
+    for lines in (words("(one)|(2-b)"), ["a 0 0 (7) NN (TOP* (1)"]):
+        assert read([BEGIN, *lines, END])[0] == {NAME: [[(0, 0)]]}
 
 
 CONLL = [
@@ -149,14 +133,29 @@ JSONL = [
     ('{"document": "d"}', "a cluster needs the key 'mentions'"),
     ('{"mentions": "ab"}', "'mentions' of a cluster must be a list, not a string"),
     ('{"mentions": [{}], "document": 3}', "'document' of a cluster must be a string (in quotes), not a number"),
-    *(
-        (f'{{"mentions": [{value}]}}', f"a string, an integer or a list of these, not {value}")
-        for value in ("true", "null", "1.5")
-    ),
+    *((f'{{"mentions": [{one}]}}', f"a string, an integer or a list of these, not {one}") for one in ("true", "1.5")),
+    ('{"mentions": [null]}', "a string, an integer or a list of these, not null"),
     ('{"mentions": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     ('{"mentions": [' + "9" * 5_000 + "]}", "thousands of digits"),
 ]
 """A line, and the words of the error."""
+
+
+COREFUD = [
+    (["(a--1", "b)", "a)"], 4, "'d': entity b continues a mention here that has not begun"),
+    (["(a[2/2]--1)"], 3, "entity a continues a mention here"),
+    (["", "(a[1/2]--1)", ""], 4, "'d': entity a begins a mention here that does not end"),
+    (["(a--1", "a)", "(b--1"], 5, "entity b begins"),
+    (["(-x-1)"], 3, "the bracket '-x-1' has no eid"),
+    (["a"], 3, "expected brackets such as `(e1-person-1`, not 'a'"),
+    (["(" * 100_000], 3, "expected brackets"),
+]
+"""The brackets of words, the place and the words of the error."""
+
+
+def conllu(*brackets):
+    rows = [f"{i}\tw\t_\t_\t_\t_\t0\t_\t_\t{f'Entity={one}' if one else '_'}" for i, one in enumerate(brackets, 1)]
+    return ["# newdoc id = d", "# global.Entity = eid-etype-head-other", *rows, ""]
 
 
 @pytest.mark.parametrize(
@@ -164,6 +163,7 @@ JSONL = [
     [
         *((lines, "conll", line, problem) for lines, line, problem in CONLL),
         *((['{"mentions": []}', line], "jsonl", 2, problem) for line, problem in JSONL),
+        *((conllu(*brackets), "corefud", line, problem) for brackets, line, problem in COREFUD),
     ],
 )
 def test_malformed_files_are_told_by_place(lines, format_, line, problem, read):
@@ -187,9 +187,6 @@ def test_any_lines_are_read_or_refused(text, read):
         assert 1 <= place <= len(lines)
 
 
-# JSON lines
-
-
 def test_clusters(read):
     found = read(
         [
@@ -204,14 +201,8 @@ def test_clusters(read):
     )
     assert found[0] == {"d": [["a", 1, "1", (0, 4), ((0, 1), (4, 5))], ["b"]], "": [["a"], ["b"]], "e": []}
     assert found[1] == {}
-
-
-def test_of_repeated_mentions_the_first_counts(read):
     lines = ['{"mentions": [[1, 2], "x", [1, 2]]}', '{"mentions": ["y", "x"]}', '{"mentions": ["x"]}']
     assert read(lines, "jsonl") == ({"": [[(1, 2), "x"], ["y"]]}, {REPEATED: 3})
-
-
-# Pairs of documents
 
 
 def test_the_documents_of_the_key_are_scored():
@@ -220,11 +211,9 @@ def test_the_documents_of_the_key_are_scored():
     counts = paired_counts(key, response)
     assert list(counts.documents) == ["both", "missing", "none"]
     assert (counts.missing, counts.ignored) == (("missing",), ("extra",))
-    both = coreference_counts(key["both"], response["both"])
-    assert counts.documents["both"] == {**both, "mentions": [3, 3, 3, 4]}
+    assert counts.documents["both"] == {**coreference_counts(key["both"], response["both"]), "mentions": [3, 3, 3, 4]}
     assert counts.documents["missing"]["lea"] == coreference_counts(key["missing"], [])["lea"]
-    assert counts.total["mentions"] == [3, 5, 3, 5]
-    assert counts.total["muc"] == [1, 2, 1, 3]
+    assert (counts.total["mentions"], counts.total["muc"]) == ([3, 5, 3, 5], [1, 2, 1, 3])
     assert counts.total["b3"][1::2] == [5, 5]
 
 
@@ -236,14 +225,6 @@ def test_a_repeated_mention_that_the_key_lacks_counts_once(read):
     counts = paired_counts(key, response[0]).total
     assert counts.pop("mentions") == [2, 2, 2, 3]
     assert counts == coreference_counts([["a", "b"]], [["a", "b", "c"]])
-
-
-# CorefUD
-
-
-def conllu(*brackets):
-    rows = [f"{i}\tw\t_\t_\t_\t_\t0\t_\t_\t{f'Entity={one}' if one else '_'}" for i, one in enumerate(brackets, 1)]
-    return ["# newdoc id = d", "# global.Entity = eid-etype-head-other", *rows, ""]
 
 
 @pytest.mark.parametrize(
@@ -258,37 +239,16 @@ def conllu(*brackets):
 def test_entities_of_corefud(brackets, clusters, read):
     lines = conllu(*brackets)
     assert read(lines, "corefud")[0] == {"d": clusters}
-    old = [line.replace("eid-etype-head", "GRP-entity-head") for line in lines]
-    assert read(old, "corefud")[0] == {"d": clusters}
-
-
-@pytest.mark.parametrize(
-    ("brackets", "line", "words"),
-    [
-        (["(a--1", "b)", "a)"], 4, "'d': entity b continues a mention here that has not begun"),
-        (["(a[2/2]--1)"], 3, "entity a continues a mention here"),
-        (["", "(a[1/2]--1)", ""], 4, "'d': entity a begins a mention here that does not end"),
-        (["(a--1", "a)", "(b--1"], 5, "entity b begins"),
-        (["(-x-1)"], 3, "the bracket '-x-1' has no eid"),
-        (["a"], 3, r"expected brackets such as `\(e1-person-1`, not 'a'"),
-        (["(" * 100_000], 3, "expected brackets"),
-    ],
-)
-def test_malformed_entities_of_corefud(brackets, line, words, read):
-    with pytest.raises(DataError, match=words) as caught:
-        read(conllu(*brackets), "corefud")
-    assert caught.value.line == line
+    assert read([line.replace("eid-etype-head", "GRP-entity-head") for line in lines], "corefud")[0] == {"d": clusters}
 
 
 @st.composite
 def headed_clusters(draw):
     """Mentions of few words in clusters; no two are equal."""
-    mentions = set()
-    for _ in range(draw(st.integers(0, 7))):
-        some = draw(st.sets(st.integers(0, 4), min_size=1))
-        mentions.add(Headed(tuple(sorted(some)), draw(st.sampled_from(sorted(some)))))
+    words = st.sets(st.integers(0, 4), min_size=1).map(lambda some: tuple(sorted(some)))
+    mentions = st.sets(words.flatmap(lambda own: st.builds(Headed, st.just(own), st.sampled_from(own))), max_size=7)
     clusters = {}
-    for mention in sorted(mentions):
+    for mention in sorted(draw(mentions)):
         clusters.setdefault(draw(st.integers(0, 2)), []).append(mention)
     return [*clusters.values()]
 
@@ -301,8 +261,7 @@ def test_heads_are_matched_as_by_the_corefud_scorer(key, response):
     shares = np.array([
         [(a.head == b.head) * len({*a.words} & {*b.words}) / len(a.words) for b in columns] for a in rows
     ]).reshape(len(rows), len(columns))  # fmt: skip
-    best = shares[linear_sum_assignment(-shares)]
-    matched = matched_by_heads(key, response)
+    best, matched = shares[linear_sum_assignment(-shares)], matched_by_heads(key, response)
     assert [*map(len, matched)] == [*map(len, response)]
     pairs = [(b, a) for some, of in zip(response, matched, strict=True) for b, a in zip(some, of, strict=True)]
     changed = [(b, a) for b, a in pairs if a != b]

@@ -31,12 +31,8 @@ def kb_of(domains: Sequence[str | None]) -> arbo.KnowledgeBase:
 
 def encoder_of(mentions: np.ndarray[Any, Any], entities: Sequence[np.ndarray[Any, Any]]) -> arbo.VectorEncoder:
     """Look integer vectors up: inner products are exact, and many are equal."""
-    return arbo.VectorEncoder(
-        {f"m{i}": vector for i, vector in enumerate(mentions)},
-        {f"E{i}": vectors for i, vectors in enumerate(entities)},
-        metric="dot",
-        limits=(100, 100),
-    )
+    rows = ({f"{prefix}{i}": row for i, row in enumerate(some)} for prefix, some in (("m", mentions), ("E", entities)))
+    return arbo.VectorEncoder(*rows, metric="dot", limits=(100, 100))
 
 
 @pytest.mark.slow
@@ -49,15 +45,12 @@ def test_neighbours_are_the_nearest_of_the_domain(seed: int, k: int, candidates:
     of_entity = ["lego", *rng.choice(DOMAINS[:-1], n - 1).tolist()]  # no entity is in the last domain
     points = rng.integers(-2, 3, (len(of_mention), 3))
     names = [rng.integers(-2, 3, (1 + i % 2, 3)) for i in range(n)]  # entities have one vector or two
-    config = arbo.LinkerConfig(candidates=candidates)
-    linker = arbo.Linker(kb_of(of_entity), encoder_of(points, names), config)
+    linker = arbo.Linker(kb_of(of_entity), encoder_of(points, names), arbo.LinkerConfig(candidates=candidates))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "_SMALL", [-1, groups._SMALL][seed % 2])  # whether small groups are searched in pairs
         retrieval = linker.retrieve(corpus_of(of_mention), k=k)
-    for found, domains, vectors, most in (
-        (retrieval.entities, of_entity, names, candidates),
-        (retrieval.mentions, of_mention, points[:, None], k),
-    ):
+    entities = (retrieval.entities, of_entity, names, candidates)
+    for found, domains, vectors, most in (entities, (retrieval.mentions, of_mention, points[:, None], k)):
         for m, domain in enumerate(of_mention):
             own = [(-int(max(v @ points[m] for v in some)), row) for row, some in enumerate(vectors)]
             own = [pair for pair in own if domains[pair[1]] == domain and (found is retrieval.entities or pair[1] != m)]
@@ -85,8 +78,7 @@ def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
     """Nothing could link it: so say evaluation, tuning and what training looks at."""
     first, *others = kb_of(["lego", "yugioh", "lego"])
     kb = arbo.KnowledgeBase([first, *(replace(one, alternative_ids=("X",)) for one in others)])
-    assert kb.rows("X") == (1, 2)
-    assert kb.rows_within(("E1", "X", "E0", "E2"), "lego") == (2, 0)
+    assert (kb.rows("X"), kb.rows_within(("E1", "X", "E0", "E2"), "lego")) == ((1, 2), (2, 0))
     corpus = corpus_of(["lego", "lego", "lego"], ["E0", "E1", "X"])
     linker = arbo.Linker(kb, encoder_of(np.eye(3), list(np.eye(3)[[0, 1, 2]])))
     result = linker.link(corpus)
@@ -100,22 +92,17 @@ def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
     assert TrainingSet.of(corpus, kb).rivals.id.tolist() == [0, len(kb), 2]
 
 
-@pytest.mark.parametrize(
-    ("mentions", "entities", "shown"),
-    [
+def test_domains_that_never_meet_are_wrong() -> None:
+    for mentions, entities, shown in (
         (["lego", "lego"], [None, None], "the documents have 'lego', the knowledge base none;"),
         ([None], ["lego", "yugioh"], "the documents have none, the knowledge base 'lego', 'yugioh';"),
         (["a", "b", "c", "d", "e"], ["lego"], "the documents have 'a', 'b', 'c' and 2 more, the"),
-    ],
-)
-def test_domains_that_never_meet_are_an_error(
-    mentions: list[str | None], entities: list[str | None], shown: str
-) -> None:
-    with pytest.raises(arbo.UsageError, match=shown):
-        arbo.Linker(kb_of(entities)).link(corpus_of(mentions))
-    assert len(arbo.Linker(kb_of(entities)).discover(corpus_of(mentions)).links) == len(mentions)
-    assert len(arbo.Linker(kb_of(entities)).link([]).links) == 0
-    assert {link.entity for link in arbo.Linker([]).link(corpus_of(mentions)).links} == {None}
+    ):
+        with pytest.raises(arbo.UsageError, match=shown):
+            arbo.Linker(kb_of(entities)).link(corpus_of(mentions))
+        assert len(arbo.Linker(kb_of(entities)).discover(corpus_of(mentions)).links) == len(mentions)
+        assert len(arbo.Linker(kb_of(entities)).link([]).links) == 0
+        assert {link.entity for link in arbo.Linker([]).link(corpus_of(mentions)).links} == {None}
 
 
 KB = arbo.KnowledgeBase([
@@ -124,14 +111,8 @@ KB = arbo.KnowledgeBase([
     arbo.Entity("X", "flu"),
 ])  # fmt: skip
 TYPES = ("Chemical", "Disease", None)
-DOCUMENT = {
-    "id": "d",
-    "text": "flu flu flu",
-    "mentions": [
-        {"id": str(type_), "spans": [[4 * at, 4 * at + 3]], "type": type_, "entities": ["D"]}
-        for at, type_ in enumerate(TYPES)
-    ],
-}
+ROWS = [{"spans": [[4 * at, 4 * at + 3]], "type": type_, "entities": ["D"]} for at, type_ in enumerate(TYPES)]
+DOCUMENT = {"id": "d", "text": "flu flu flu", "mentions": ROWS}
 BOTH = "Chemical=drug,Disease=disease"
 
 
@@ -150,8 +131,7 @@ BOTH = "Chemical=drug,Disease=disease"
 def test_mentions_are_linked_to_entities_of_their_types(method: Any, types: Any, linked: list[str]) -> None:
     result = arbo.Linker(KB, config=arbo.LinkerConfig(map_types=types, method=method)).link([DOCUMENT])
     assert [link.entity for link in result.links] == linked
-    gold = result.mention_table["gold_entities"].to_pylist()
-    assert gold == [["D"]] * 3  # a map of the linker does not change what is right
+    assert result.mention_table["gold_entities"].to_pylist() == [["D"]] * 3  # what is right is not changed
 
 
 def test_mentions_of_other_types_are_never_in_one_cluster() -> None:
@@ -166,15 +146,12 @@ def test_mentions_of_other_types_are_never_in_one_cluster() -> None:
     assert len(arbo.Linker(config=arbo.LinkerConfig(map_types=BOTH)).discover(domains).clusters) == 2
 
 
-@pytest.mark.parametrize(
-    ("types", "problem"),
-    [
+def test_a_map_that_cannot_be_meant() -> None:
+    for types, problem in (
         ("Chem=drug", "no mention has the type Chem; mention types found: Chemical, Disease$"),
         ("Chemical=drugs,Disease=disease", "no entity has the type drugs; entity types found: disease, drug, other$"),
         *((bad, "must be like 'Chemical=drug,Disease=disease'") for bad in ("Chemical", "", "a=", "a=b=c", "a=b,")),
         (5, "must be a string or None, not 5"),
-    ],
-)
-def test_a_map_that_cannot_be_meant(types: Any, problem: str) -> None:
-    with pytest.raises(arbo.UsageError, match=f"map_types:? {problem}"):
-        arbo.Linker(KB, config=arbo.LinkerConfig(map_types=types)).link([DOCUMENT])
+    ):
+        with pytest.raises(arbo.UsageError, match=f"map_types:? {problem}"):
+            arbo.Linker(KB, config=arbo.LinkerConfig(map_types=types)).link([DOCUMENT])

@@ -28,14 +28,9 @@ from arbo.scale.work import opened
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [
-        *((one, r"cannot use the Ray cluster .*RAY_AUTH_MODE") for one in ("127.0.0.1:1", "nowhere", "127.0.0.1:x")),
-        ("ray://one:10001", r"ray://one:10001 is .* give HOST:PORT"),
-    ],
-)
-def test_a_cluster_that_does_not_answer_is_told(address: str, words: str) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:x", "ray://one:10001"])
+def test_a_cluster_that_does_not_answer_is_told(address: str) -> None:
+    words = rf"{address} is .* give HOST:PORT" if "ray" in address else "cannot use the Ray cluster .*RAY_AUTH_MODE"
     with pytest.raises(UsageError, match=words), connected(address):
         pass
 
@@ -116,10 +111,8 @@ def test_a_cluster_that_was_not_started_here_stays(
         told = arbo_process(*spread, "--ray", address, "--json", *(["--workers", 2] if address == "local" else []))
         assert told.returncode == 0, told.stderr
         assert json.loads(told.stdout)["mentions"]
-        saved = [
-            json.loads((tmp_path / name / "manifest.json").read_text("utf-8"))["files"] for name in ("plain", "run")
-        ]
-        assert saved[0] == saved[1]
+        saved = [json.loads((tmp_path / run / "manifest.json").read_text("utf-8")) for run in ("plain", "run")]
+        assert saved[0]["files"] == saved[1]["files"]
     assert not (tmp_path / ".ray").exists()  # a token would be asked for by clusters that are started later
     assert pool.submit(abs, -1).result(60) == 1
 
@@ -184,12 +177,10 @@ def test_what_a_cluster_lacks_is_told(pool: Cluster, monkeypatch: pytest.MonkeyP
 def test_embedding_asks_for_a_gpu_if_a_node_has_all_of_it(nodes: Any, pool: Cluster) -> None:
     assert pool.for_texts(1).device == "cpu"
     how = {"num_cpus": 1, "num_gpus": 1, "memory": 200_000_000, "object_store_memory": 80_000_000}
-    third = nodes.add_node(**how)
-    told = Cluster(1)
+    third, told = nodes.add_node(**how), Cluster(1)
     texts = told.for_texts(100_000_000)
     assert (texts.gpus, texts.device, texts.memory) == (1, "cuda", 100_000_000)
-    assert texts.submit(given_gpus).result(120) == 1
-    assert told.submit(given_gpus).result(120) == 0
+    assert (texts.submit(given_gpus).result(120), told.submit(given_gpus).result(120)) == (1, 0)
     assert told.for_texts(300_000_000).device == "cpu"
     nodes.remove_node(third)
 

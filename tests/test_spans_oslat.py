@@ -47,31 +47,21 @@ def hidden_of(model: LabelAttention, ids: list[int]) -> Any:
         return model.tower.model(input_ids=torch.tensor([ids])).last_hidden_state[0].double().numpy()
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    shares = np.exp(scores - scores.max())
-    return shares / shares.sum()
-
-
-def cosine(one: np.ndarray, other: np.ndarray) -> float:
-    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
-
-
 def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.ndarray, float]:
     """Attention of an entity and its score in float64, one name and one text at a time."""
     tokenizer, config = model.tower.tokenizer, model.config
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    own = hidden_of(model, [cls, *ids, sep])[1:-1]
+    own = hidden_of(model, [cls, *tokenizer(text, add_special_tokens=False)["input_ids"], sep])[1:-1]
     weights, scores = [], []
     assert model.tower.projection is not None
     head = deepcopy(model.tower.projection).double().requires_grad_(False)
     for name in dict.fromkeys((KB.entities[entity].name, *KB.entities[entity].aliases)):
         hidden = hidden_of(model, [cls, *tokenizer(name, add_special_tokens=False)["input_ids"], sep])
         vector = hidden.mean(axis=0) if config.pooling == "mean" else hidden[0]
-        weight = softmax(own @ vector)
-        weights.append(weight)
-        said = weight @ own
-        scores.append(cosine(*(head(torch.from_numpy(compared)).numpy() for compared in (said, vector))))
+        shares = np.exp(own @ vector - (own @ vector).max())
+        weights.append(shares / shares.sum())
+        one, other = (head(torch.from_numpy(compared)).numpy() for compared in (weights[-1] @ own, vector))
+        scores.append(float(one @ other / np.linalg.norm(one) / np.linalg.norm(other)))
     return np.mean(weights, axis=0), max(scores)
 
 
@@ -104,8 +94,7 @@ def test_each_text_and_each_name_is_read_once(bert: Tower) -> None:
     model, none = with_head(bert), np.empty(0, np.int64)
     assert scores_of(model, TEXTS, KB, none, none).shape == (0,)
     ((weight, _),) = attention(model, TEXTS, [1], [0])
-    assert weight.tolist() == [1.0]
-    assert scores_of(model, TEXTS, KB, np.array([3]), np.array([0])) == 0
+    assert (weight.tolist(), scores_of(model, TEXTS, KB, np.array([3]), np.array([0]))) == ([1.0], 0)
     text, entity = every_pair(3, 3)
     with batches(model.tower) as seen:
         scores = scores_of(model, TEXTS, KB, np.tile(text, 2), np.tile(entity, 2))[:9]
@@ -115,8 +104,7 @@ def test_each_text_and_each_name_is_read_once(bert: Tower) -> None:
 
 
 def test_a_long_text_is_truncated(bert: Tower) -> None:
-    model = with_head(bert, replace(CONFIG, max_length=6))
-    text = "the fever of left kidney patients and marsh"
+    model, text = with_head(bert, replace(CONFIG, max_length=6)), "the fever of left kidney patients and marsh"
     ((row, tokens),) = model.token_rows([text])
     assert [text[b:e] for b, e in tokens] == text.split()[:4]
     assert (len(row.ids), row.begin, row.end) == (6, 1, 5)
@@ -145,10 +133,8 @@ def test_offsets_are_characters_whatever_the_tokenizer_does(request: Any, kind: 
     assert ((begin >= 0) & (begin <= end) & (end <= len(text))).all()
     assert (np.diff(begin) >= 0).all()
     covered = {i for b, e in tokens.tolist() for i in range(b, e)}
-    letters = {i for i, letter in enumerate(text) if letter.isalnum()}
-    assert letters <= covered
-    special = {tower.tokenizer.cls_token_id, tower.tokenizer.sep_token_id}
-    assert special.isdisjoint(row.ids[row.begin : row.end])
+    assert {i for i, letter in enumerate(text) if letter.isalnum()} <= covered
+    assert {tower.tokenizer.cls_token_id, tower.tokenizer.sep_token_id}.isdisjoint(row.ids[row.begin : row.end])
     if "kidney" in text:
         assert "kidney" in {text[b:e].strip() for b, e in tokens.tolist()}
 
@@ -156,8 +142,7 @@ def test_offsets_are_characters_whatever_the_tokenizer_does(request: Any, kind: 
 def test_letters_keep_their_places_in_decomposed_text(bert: Tower) -> None:
     text = unicodedata.normalize("NFD", "Ô fièvre")
     ((row, tokens),) = LabelAttention.of(bert, CONFIG).token_rows([text])
-    pieces = bert.tokenizer.convert_ids_to_tokens(row.ids[1:-1])
-    assert pieces == ["o", "f", "##i", "##e", "##v", "##r", "##e"]
+    assert bert.tokenizer.convert_ids_to_tokens(row.ids[1:-1]) == ["o", "f", "##i", "##e", "##v", "##r", "##e"]
     assert [unicodedata.normalize("NFC", text[b : b + 2])[:1] for b in tokens[:, 0]] == list("Ôfièvre")
 
 
@@ -171,9 +156,8 @@ def test_a_word_has_the_weights_of_its_tokens() -> None:
     assert word_weights(words, tokens[:0], weight[:, :0]).tolist() == [[0] * 3] * 2
 
 
-@pytest.mark.parametrize(
-    ("text", "kept", "expected"),
-    [
+def test_what_becomes_a_span() -> None:
+    for text, kept, expected in (
         ("kidney cancer", "kidney cancer", ["kidney cancer"]),
         ("X-linked  fever", "X linked fever", ["X-linked  fever"]),
         ("Crohn's disease", "Crohn disease", ["Crohn's disease"]),
@@ -183,14 +167,12 @@ def test_a_word_has_the_weights_of_its_tokens() -> None:
         ("the of", "the of", []),
         ("fever", "", []),
         ("", "", []),
-    ],
-)
-def test_what_becomes_a_span(text: str, kept: str, expected: list[str]) -> None:
-    places = [(text.index(word), text.index(word) + len(word)) for word in kept.split()]
-    tokens = np.array(places, np.int64).reshape(-1, 2)
-    (spans,) = spans_of(text, tokens, np.full((1, len(tokens)), 0.05))
-    assert [text[b:e] for b, e in spans] == expected
-    assert spans_of(text, tokens, np.full((1, len(tokens)), 0.04)) == [()]
+    ):
+        places = [(text.index(word), text.index(word) + len(word)) for word in kept.split()]
+        tokens = np.array(places, np.int64).reshape(-1, 2)
+        (spans,) = spans_of(text, tokens, np.full((1, len(tokens)), 0.05))
+        assert [text[b:e] for b, e in spans] == expected
+        assert spans_of(text, tokens, np.full((1, len(tokens)), 0.04)) == [()]
 
 
 def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
@@ -206,12 +188,9 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read(bert: Tower) -> None:
-    for config, words in (
-        (LabelAttentionConfig(), "reads at most 128 tokens"),
-        (replace(CONFIG, max_length=2), "max_length=2 leaves no room"),
-    ):
+    for length, words in ((512, "reads at most 128 tokens"), (2, "max_length=2 leaves no room")):
         with pytest.raises(UsageError, match=words):
-            LabelAttention.of(bert, config)
+            LabelAttention.of(bert, LabelAttentionConfig(max_length=length))
 
 
 DOCUMENTS = arbo.Corpus.of(
@@ -227,26 +206,16 @@ DOCUMENTS = arbo.Corpus.of(
 spans = st.tuples(st.integers(0, 19), st.integers(1, 8)).map(lambda at: (at[0], at[0] + at[1]))
 
 
-@given(
-    text=st.text(alphabet="ab. \n\r", max_size=20),
-    mentions=st.lists(st.lists(spans, min_size=1, max_size=2), max_size=3),
-)
+@given(st.text("ab. \n\r", max_size=20), st.lists(st.lists(spans, min_size=1, max_size=2), max_size=3))
 def test_a_sentence_has_the_entities_of_the_mentions_that_it_touches(text: str, mentions: list[Any]) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", f"e{i}") for i in range(3)])
     cut = [tuple((b, min(e, len(text))) for b, e in own if b < len(text)) for own in mentions]
-    made = tuple(
-        arbo.Mention(str(i), "d", own, text_of(own, text), gold=(f"E{i}",)) for i, own in enumerate(cut) if own
-    )
-    pieces = Pieces.of(arbo.Corpus([arbo.Document("d", text, made)]))
-    assert [text[begin : begin + len(own)] for own, begin in zip(pieces.texts, pieces.begin, strict=True)] == [
-        *pieces.texts
-    ]
-    expected = [
-        (piece, int(mention.id))
-        for piece, (own, begin) in enumerate(zip(pieces.texts, pieces.begin, strict=True))
-        for mention in made
-        if any(b < begin + len(own) and begin < e for b, e in mention.spans)
-    ]
+    made = [arbo.Mention(str(i), "d", own, text_of(own, text), gold=(f"E{i}",)) for i, own in enumerate(cut) if own]
+    pieces, expected = Pieces.of(arbo.Corpus([arbo.Document("d", text, tuple(made))])), []
+    for piece, (own, begin) in enumerate(zip(pieces.texts, pieces.begin, strict=True)):
+        assert text[begin : begin + len(own)] == own
+        touched = [m for m in made if any(b < begin + len(own) and begin < e for b, e in m.spans)]
+        expected += [(piece, int(mention.id)) for mention in touched]
     assert list(zip(*(side.tolist() for side in pieces.entities(kb)), strict=True)) == sorted(expected)
 
 
@@ -263,16 +232,14 @@ def test_candidates_by_brute_force(bert: Tower) -> None:
             continue  # abbreviations are replaced by their long forms
         matrix = encoder.encode_mentions([MentionInput(piece, documents.mentions[0], documents[0])])
         (far,) = 1 - (matrix.matrix[matrix.row] @ sparse.T).toarray() / length
-        nearest = np.array([far[owner == one].min() for one in range(len(kb))])
-        chosen = entity[text == row]
+        nearest, chosen = np.array([far[owner == one].min() for one in range(len(kb))]), entity[text == row]
         assert len(set(chosen.tolist())) == 5
         assert nearest[chosen] == pytest.approx(np.sort(nearest)[:5], abs=1e-5)
 
 
 def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
     model = with_head(bert).with_threshold(-2.0)
-    finder = ModelFinder(model)
-    pieces = Pieces.of(DOCUMENTS)
+    finder, pieces = ModelFinder(model), Pieces.of(DOCUMENTS)
     text, entity = finder.candidates_of(pieces, KB)
     scores = scores_of(model, pieces.texts, KB, text, entity)
     expected = [

@@ -1,17 +1,16 @@
 """The tagger: its sums over labellings by brute force, its features, its training, its file, and the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from builders import linking, sample_files
+from conftest import Run
 from hypothesis import given, strategies as st
 
 import arbo
@@ -22,28 +21,22 @@ from arbo.spans.finding import find
 from arbo.spans.tagger import BEGIN, INSIDE, NEVER, OUTSIDE, Chains, KnownNames, Tokens
 from arbo.training.tagger import _places_in_parts, fit
 
-if TYPE_CHECKING:
-    from conftest import Run
 
-
-def score_of(labels: tuple[int, ...], scores: Any, pairs: Any) -> float:
-    start = NEVER if labels[0] == INSIDE else 0.0
-    follows = (pairs[one, other] for one, other in pairwise(labels))
-    return start + float(scores[np.arange(len(labels)), labels].sum()) + sum(follows)
+def score_of(labels: tuple[int, ...], scores: Any, pairs: Any) -> Any:
+    own = scores[np.arange(len(labels)), labels].sum() + sum(pairs[pair] for pair in pairwise(labels))
+    return own + NEVER * (labels[0] == INSIDE)
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4), seed=st.integers(0, 99))
 def test_sums_and_best_labels_by_brute_force(sizes: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    sentence = np.repeat(np.arange(len(sizes)), sizes)
+    rng, sentence = np.random.default_rng(seed), np.repeat(np.arange(len(sizes)), sizes)
     scores, pairs = rng.normal(size=(len(sentence), 3)), rng.normal(size=(3, 3))
     pairs[OUTSIDE, INSIDE] = NEVER
     total, labels, expected = Chains.of(sentence).marginals(scores, pairs)
     best, right = Chains.of(sentence).best(scores, pairs), np.zeros((3, 3))
     logs = 0.0
     for begin, size in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False):
-        part = scores[begin : begin + size]
-        ways = list(product(range(3), repeat=size))
+        part, ways = scores[begin : begin + size], list(product(range(3), repeat=size))
         values = np.array([score_of(way, part, pairs) for way in ways])
         shares = np.exp(values - values.max())
         logs += values.max() + np.log(shares.sum())
@@ -71,19 +64,14 @@ def test_weights_have_the_best_likelihood() -> None:
     assert not weights[9:].any()
 
 
-TEXTS = [
-    "Marsh fever (MF) is rare. MF, a fever!",
-    "",
-    "Crohn's disease\n\nand ill-\u00e9t\u00e9 9",
-    "x" * 3000 + " . \U0001f912",
-]
+TEXTS = ["Marsh fever (MF) is rare. MF, a fever!", "", "Crohn's disease\n\nand ill-\u00e9t\u00e9 9"]
+TEXTS.append("x" * 3000 + " . \U0001f912")
 DOCUMENTS = Corpus.of({"id": str(row), "text": text} for row, text in enumerate(TEXTS))
 KB = arbo.KnowledgeBase([arbo.Entity("E0", "marsh fever", ("Fever, Marsh",)), arbo.Entity("E1", "Crohn's disease")])
 
 
 def test_tokens_and_labels() -> None:
-    tokens = Tokens.of(DOCUMENTS)
-    joined = " ".join(TEXTS)
+    tokens, joined = Tokens.of(DOCUMENTS), " ".join(TEXTS)
     assert [joined[begin:end] for begin, end in tokens.offsets] == tokens.words
     labels = tokens.labels([(0, 0, 11), (0, 13, 15), (2, 0, 8), (1, 0, 0)])
     assert [tokens.words[place] for place in np.flatnonzero(labels == BEGIN)] == ["Marsh", "MF", "Crohn"]
@@ -97,13 +85,9 @@ def test_tokens_and_labels() -> None:
 
 
 def test_in_training_no_document_gives_its_own_names_to_the_dictionary() -> None:
-    texts = [f"the zq{letter} of marsh fever" for letter in "abcdef"]
-    corpus = Corpus.of(
-        {"id": str(row), "text": text, "mentions": [{"spans": [[4, 7]]}]} for row, text in enumerate([*texts, texts[0]])
-    )
-    places = sorted(
-        _places_in_parts(corpus, KnownNames.of(KB, abbreviations=True), [text[4:7] for text in [*texts, texts[0]]])
-    )
+    texts, own = [f"the zq{letter} of marsh fever" for letter in "abcdefa"], [{"spans": [[4, 7]]}]
+    corpus = Corpus.of({"id": str(row), "text": text, "mentions": own} for row, text in enumerate(texts))
+    places = sorted(_places_in_parts(corpus, KnownNames.of(KB, abbreviations=True), [text[4:7] for text in texts]))
     assert [place for place in places if place[1] == 4] == [(0, 4, 7), (6, 4, 7)]
     assert [row for row, begin, _ in places if begin == 11] == [*range(7)]
 

@@ -1,21 +1,34 @@
-"""Abbreviations are found where a document defines them; names are folded where the difference seldom matters."""
+"""Abbreviations, folded names, and spelling: what is equal comes first, and what a sign keeps apart stays apart."""
 
+import numpy as np
 import pytest
-from builders import passage
+from builders import linker, passage
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.engine import pair_dissimilarity
+from arbo.spans.finding import DictionaryFinder, find_mentions
 from arbo.text.abbreviations import definitions, expander
-from arbo.text.names import normalize_name
+from arbo.text.names import normalize_name, signs_of
 
 
 def found(text: str) -> list[tuple[str, str]]:
     return [(text[slice(*short)], text[slice(*long)]) for short, long in definitions(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+_NONE = """|no bracket at all|Wilson disease (see below)|Wilson disease (1912)|Wilson disease (WDX)|
+Seen in Wales. Denmark too. Nothing (WD)|(WD)|( )|
+Wilson disease (a very long remark about the disease and its discovery)|Wilson disease WD|
+for obesity (OR=7.18, 95 CI=2.6), bipolar disorder (OR=13.8) and others (OR=12.619)|
+no rejection (n = 4), chronic rejection (n=5) and recurrent nephropathy (n =5)|
+reactive gliosis (p<0.05), and proliferation (p<0.01)|oxygen reduction (n 4, of 9), recycling (OR)|
+cells of mice (control, left) or Marsh diseased (CMD)"""
+"""Texts without a definition."""
+
+
+def test_a_definition_is_found_with_its_offsets() -> None:
+    for text, expected in (
         ("Patients with Wilson disease (WD) were seen.", [("WD", "Wilson disease")]),
         ("Patients with Wilson disease [WD] were seen.", [("WD", "Wilson disease")]),
         ("WD (Wilson disease) is rare.", [("WD", "Wilson disease")]),
@@ -32,46 +45,21 @@ def found(text: str) -> list[tuple[str, str]]:
         ('retinoblastoma protein ("RB")', [("RB", "retinoblastoma protein")]),
         ("a drug (acetylsalicylic acid [ASA])", [("ASA", "acetylsalicylic acid")]),
         ("poly(ADP-ribose) polymerase (PARP)", [("PARP", "poly(ADP-ribose) polymerase")]),
-        (
-            "seen (with Wilson disease (WD)) and [with kelp blight (KB)].",
-            [("WD", "Wilson disease"), ("KB", "kelp blight")],
-        ),
+        ("(with Wilson disease (WD)), [with kelp blight (KB)]", [("WD", "Wilson disease"), ("KB", "kelp blight")]),
         *(  # an unbalanced bracket spoils nothing but itself
             (text.replace("W", "Wilson disease (WD) was seen"), [("WD", "Wilson disease")])
             for text in ("a) first, b) W.", "(open, W.", "[open, W.", "W (not closed", "closed] and W]")
         ),
         ("sea wasting disease (SWD) and kelp blight (KB)", [("SWD", "sea wasting disease"), ("KB", "kelp blight")]),
-        *(
-            (text, [])
-            for text in (
-                "",
-                "no bracket at all",
-                "Wilson disease (see below)",
-                "Wilson disease (1912)",
-                "Wilson disease (WDX)",
-                "Seen in Wales. Denmark too. Nothing (WD)",
-                "(WD)",
-                "( )",
-                "Wilson disease (a very long remark about the disease and its discovery)",
-                "Wilson disease WD",
-                "for obesity (OR=7.18, 95 CI=2.6), bipolar disorder (OR=13.8) and others (OR=12.619)",
-                "no rejection (n = 4), chronic rejection (n=5) and recurrent nephropathy (n =5)",
-                "reactive gliosis (p<0.05), and proliferation (p<0.01)",
-                "oxygen reduction (n 4, of 9), recycling (OR)",
-                "cells of mice (control, left) or Marsh diseased (CMD)",
-            )
-        ),
-    ],
-)
-def test_a_definition_is_found_with_its_offsets(text: str, expected: list[tuple[str, str]]) -> None:
-    assert found(text) == expected
+        *((text.strip("\n"), []) for text in _NONE.split("|")),
+    ):
+        assert found(text) == expected
 
 
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"])
 def test_a_definition_does_not_cross_a_blank_line(blank: str) -> None:
     text = f"microarray hybridisation{blank}Lymph nodes (LNs) draining"
-    assert found(text) == [("LNs", "Lymph nodes")]
-    assert expander(text)("LN") == "Lymph nodes"
+    assert (found(text), expander(text)("LN")) == ([("LNs", "Lymph nodes")], "Lymph nodes")
     for parts in ("Wilson|disease (WD)", "Wilson disease|(WD)", "Wilson disease (|WD)", "WD|(Wilson disease)"):
         assert definitions(parts.replace("|", blank)) == []
 
@@ -81,16 +69,14 @@ def test_a_definition_may_go_over_a_line_end_and_is_written_without(end: str) ->
     text = f"Seen with{end}Wilson{end}disease{end}(WD) here."
     assert found(text) == [("WD", f"Wilson{end}disease")]
     expand = expander(text)
-    assert expand("WD") == "Wilson disease"
-    assert expand("WD patients") == "Wilson disease patients"
+    assert (expand("WD"), expand("WD patients")) == ("Wilson disease", "Wilson disease patients")
     assert expand(f"Wilson{end}disease of WD") == f"Wilson{end}disease of WD"
     assert expander(f"WD (Wilson{end}disease)")("WD") == "Wilson disease"
 
 
 def test_expansion_follows_the_definition() -> None:
     expand = expander("Wilson disease (WD) is rare. Wing deformity (WD) and dusk petrels (DPs) are not.")
-    assert expand("WD") == "Wilson disease"
-    assert expand("WDs") == "Wilson disease"
+    assert (expand("WD"), expand("WDs")) == ("Wilson disease", "Wilson disease")
     assert expand("WD patients") == "Wilson disease patients"
     assert expand("Wilson disease (WD)") == "Wilson disease"
     assert expand("Wilson disease WD") == "Wilson disease WD"
@@ -141,11 +127,9 @@ _APART = "type 1|type 2, Ω fever|α fever, virus|vir, arthritis|arthriti, 病�
 
 @pytest.mark.parametrize(("pairs", "alike"), [(_ALIKE, True), (_APART, False)])
 def test_names_are_folded_alike_or_kept_apart(pairs: str, alike: bool) -> None:
+    """What has no letters stays itself, and what shows nothing is nothing."""
     for one, other in (pair.split("|") for pair in pairs.split(",")):
         assert (normalize_name(one) == normalize_name(other)) is alike, one
-
-
-def test_what_has_no_letters_stays_itself_and_what_shows_nothing_is_nothing() -> None:
     for name in ("?!", "---", "+ +", "___", "", "   ", "\u0301"):
         assert normalize_name(name) == (name if name.strip(" \u0301") else "")
 
@@ -156,3 +140,113 @@ def test_any_text_gives_words_without_blanks_around(name: str) -> None:
     assert folded == " ".join(folded.split())
     if any(character.isalnum() for character in folded):
         assert all(character.isalnum() or not character.isascii() for character in folded.replace(" ", ""))
+
+
+EQUALLY_NEAR = [
+    ("mm", "mM"),
+    ("gap", "GAP"),
+    ("ion per hour per hour", "ion per hour"),
+    ("gram per litre", "litre per gram"),
+    ("wall-wall junction", "wall junction"),
+    ("resume", "résumé"),
+    ("Straße 9", "Strasse 9"),
+]
+SIGNED = [
+    ("CD8+ T cell", "CD8- T cell", "CD8 T cell"),
+    ("CD8+CD3- lymphocyte", "CD8-CD3+ lymphocyte", "CD8+CD3+ lymphocyte"),
+    ("E", "E++", "E#"),
+    ("(+)-carvone", "(-)-carvone", "carvone"),
+    ("XR 900", "XR 900+"),
+    ("3'-end", "3-end"),
+    ("pH < 7", "pH > 7", "pH 7"),
+    ("Na+ channel", "Na channel"),
+    ("5% agar", "5 agar"),
+]
+FLAT = [name for names in SIGNED for name in names]
+
+
+def entities(*names: str) -> arbo.KnowledgeBase:
+    return arbo.KnowledgeBase([arbo.Entity(f"E{i}", name) for i, name in enumerate(names)])
+
+
+@pytest.mark.parametrize("pair", EQUALLY_NEAR)
+@pytest.mark.parametrize("turned", [False, True])
+def test_equal_spelling_comes_first(pair: tuple[str, str], turned: bool) -> None:
+    names = pair[::-1] if turned else pair
+    result = arbo.Linker(entities(*names, "something else")).link([*pair])
+    for link, name in zip(result.links, pair, strict=True):
+        assert (link.entity_name, link.margin) == (name, None)
+        assert "but spelled like the mention" in str(result.explain(link.mention.id))
+    assert result.manifest["warnings"] == []
+
+
+def test_a_name_that_two_entities_share_stays_a_doubt() -> None:
+    result = arbo.Linker(entities("fever", "fever")).link(["fever", "FEVER"])
+    assert [(link.entity, link.margin) for link in result.links] == [("E0", 0), ("E0", 0)]
+    names = ["L-serine (Ser)", "L-serine"]  # a bracket of a known name defines nothing
+    assert [link.entity_name for link in arbo.Linker(entities(*names)).link(names).links] == names
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_signs_keep_names_apart(turned: bool) -> None:
+    kb = entities(*(FLAT[::-1] if turned else FLAT))
+    assert [link.entity_name for link in arbo.Linker(kb).link(FLAT).links] == FLAT
+    assert len(arbo.Linker().discover(FLAT).clusters) == len(FLAT)
+
+
+def dissimilarity(one: str, other: str, names: list[str]) -> float:
+    both = NgramEncoder().fit([*names, one, other]).encode_entities(entities(one, other))
+    return float(pair_dissimilarity(both, both, np.array([0]), np.array([1]), metric="cosine")[0])
+
+
+@given(
+    words=st.lists(st.text("abcehimnst", min_size=1, max_size=9), min_size=1, max_size=5),  # neither "and" nor "or"
+    place=st.integers(0, 4),
+    signs=st.lists(st.sampled_from(["", "+", "-", "++", "#", "'"]), min_size=2, max_size=2, unique=True),
+)
+def test_any_other_sign_is_beyond_the_thresholds(words: list[str], place: int, signs: list[str]) -> None:
+    place %= len(words)
+    one, other = (" ".join([*words[:place], f"{words[place]}7{sign}", *words[place + 1 :]]) for sign in signs)
+    assert dissimilarity(one, other, ["fever", "a b c", *words]) > 0.55
+    assert dissimilarity(one, f" {one.upper()}", ["fever"]) < 1e-6
+
+
+def test_greek_letters_and_their_names_are_one_and_joiners_of_other_scripts_stay() -> None:
+    assert normalize_name("TNF-α") == normalize_name("TNFα") == normalize_name("TNF-alpha") != normalize_name("TNF-β")
+    assert normalize_name("λόγος") == "λογοσ"
+    assert "mu" not in normalize_name("5 μg")
+    assert normalize_name("می\u200cخواهم") != normalize_name("میخواهم")
+    assert signs_of("می\u200cخواهم") == ""
+
+
+def test_namesakes_have_the_same_signs() -> None:
+    docs = [passage(f"d{i}", name, name) for i, name in enumerate(("XR 900", "XR 900+", "xr 900"))]
+    result = linker(entities("XR 900", "XR 900+")).link(docs, [{"mention": "d0-0", "entity": None}])
+    assert [link.entity for link in result.links] == [None, "E1", None]
+
+
+def test_the_finder_reads_signs() -> None:
+    names = ["CD8+ T cell", "CD8- T cell", "(-)-carvone", "carvone", "XR 900+"]
+    text = "Both CD8+ T-cells and (CD8- T cells) were given (-)-carvone or carvone by an XR 900+."
+    found = find_mentions(DictionaryFinder(), [passage("d", text)], entities(*names))
+    assert [mention.text for mention in found.mentions] == ["CD8+ T-cells", "CD8- T cells", *names[2:]]
+    assert [link.entity_name for link in arbo.Linker(entities(*names)).link(found).links] == names
+
+
+def test_a_run_grows_with_equally_near_entities() -> None:
+    names = [name for pair in EQUALLY_NEAR for name in pair]
+    own = arbo.Linker(entities(*names[::-1]))
+    documents = [passage(f"d{i}", name, name) for i, name in enumerate(names)]
+    grown = own.add(own.link(documents[:5]), documents[5:])
+    assert grown.link_table.slice().equals(own.refit(grown).link_table.slice())
+    assert [link.entity_name for link in grown.links] == names
+
+
+@pytest.mark.parametrize("sign", [*"\u00ad\u200b\u2060\ufeff\u200d\u200c\u200e\u034f\u115f\ufe0f\U000e0001"])
+def test_invisible_characters_vanish(sign: str) -> None:
+    kb, name = entities("hypotension", "tension"), f"hypo{sign}tension"
+    assert normalize_name(name) == "hypotension"
+    documents = [passage("d", f"Severe {name}.", name)]
+    (link,) = arbo.Linker(kb).link(documents).links
+    assert (link.entity_name, link.mention.text) == ("hypotension", name)
+    assert [mention.text for mention in find_mentions(DictionaryFinder(), documents, kb).mentions] == [name]

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import Mock, patch
 
 import numpy as np
@@ -70,13 +71,8 @@ KINDS: dict[str, tuple[Any, Callable[..., Any]]] = {
 """Of each kind of training its settings, and what trains a tower with them; further arguments have names."""
 
 
-class Unbroken(NamedTuple):
-    """What a training comes to if nothing interrupts it."""
-
-    out: Path
-    trained: Any
-    moves: int
-    """Files and folders that were moved and removed."""
+Unbroken = namedtuple("Unbroken", "out trained moves")
+"""What a training comes to if nothing interrupts it, and how many files and folders were moved and removed."""
 
 
 @pytest.fixture(scope="session")
