@@ -44,7 +44,7 @@ BUDGETS = {
     "eval": 3225,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_620, 29_110, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_470, 29_110, 25_000
 """Of the whole; two shall become 34,300 and 26,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120."""
 FILES_IN_A_FOLDER = 32
