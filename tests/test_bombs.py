@@ -40,15 +40,12 @@ def test_xml_that_declares_attributes_is_refused(tmp_path: Path) -> None:
         read_documents(file, "bioc")
 
 
-def test_a_parquet_file_with_a_long_word_in_its_dictionary_is_refused(tmp_path: Path) -> None:
+def test_a_parquet_file_with_a_long_word_in_its_dictionary_is_refused_and_categories_are_values(tmp_path: Path) -> None:
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(10_000, np.int32)), ["x" * 100_000])
     ids = [str(n) for n in range(10_000)]
     pq.write_table(pa.table({"id": ids, "name": names}), tmp_path / "a.parquet", compression="zstd")
     with pytest.raises(arbo.DataError, match="unpacks to more than 16 MiB, and 100 times its own size"):
         read_knowledge_base(tmp_path / "a.parquet")
-
-
-def test_categories_are_read_as_their_values(tmp_path: Path) -> None:
     frame = pa.table({"id": ["a", "b"], "name": pa.array(["flu", "flu"]).dictionary_encode()})
     pq.write_table(frame, tmp_path / "a.parquet")
     assert [one.name for one in read_knowledge_base(tmp_path / "a.parquet").entities] == ["flu", "flu"]

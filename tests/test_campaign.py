@@ -13,12 +13,10 @@ import pytest
 from campaign import runner
 from campaign.runner import PAGE, RECORD, campaigns, table
 
-KNOWN = campaigns()
+KNOWN, SLOW = campaigns(), [pytest.mark.slow]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * one.slow) for name, one in KNOWN.items() if one.few]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW * one.slow) for n, one in KNOWN.items() if one.few])
 def test_no_case_fails(name: str, tmp_path: Path) -> None:
     for seed in range(KNOWN[name].begin, KNOWN[name].begin + KNOWN[name].few):
         (tmp_path / str(seed)).mkdir()

@@ -12,27 +12,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import document, linking, save_lines
+from builders import document, linking, save_data, save_lines
 from conftest import Run
 
 import arbo
 from arbo import Entity, KnowledgeBase
 from arbo.cli import console
-from arbo.data.corpus import Corpus
 from arbo.results.views import mention_view
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
     shown = run("demo", "--files", tmp_path / "sample", "--out", tmp_path / "demo run").ok()
     assert "compiles" in shown.err.splitlines()[0]
-    commands = [shlex.split(line) for line in shown.out.splitlines() if line.startswith("  arbo ")]
-    assert [words[1] for words in commands] == ["show", "explain", "export", "link", "explore"]
-    assert run(*commands[0][1:]).out
-    assert run(*commands[1][1:]).out.strip() in shown.out
-    assert run(*commands[2][1:-1], tmp_path / "links.csv").code == 0
-    assert "weakest step" in shown.out
-    assert "new-D09" in shown.out
-    assert "accuracy" in shown.out
+    commands = [shlex.split(line)[1:] for line in shown.out.splitlines() if line.startswith("  arbo ")]
+    assert [words[0] for words in commands] == ["show", "explain", "export", "link", "explore"]
+    assert run(*commands[0]).out
+    assert run(*commands[1]).out.strip() in shown.out
+    assert run(*commands[2][:-1], tmp_path / "links.csv").code == 0
+    assert all(words in shown.out for words in ("weakest step", "new-D09", "accuracy"))
     assert arbo.read_documents(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
     assert run("--version").out.startswith("arbo ")
     again = ("demo", "--json", "--out", tmp_path / "demo run", "--files", tmp_path / "sample")
@@ -41,17 +38,14 @@ def test_demo(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is of Linux")
 def test_output_that_cannot_be_written_is_told(files: Path, tmp_path: Path) -> None:
-    arguments = ["-m", "arbo", "kb", "check", str(files / "kb.jsonl"), "--json"]
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([sys.executable, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1
-    assert "error: cannot read or write standard output: No space left" in done.stderr
-    assert "Traceback" not in done.stderr
+    job = [sys.executable, "-m", "arbo", "kb", "check", str(files / "kb.jsonl"), "--json"]
     reading, writing = os.pipe()
     os.close(reading)
-    with open(writing, "wb") as closed:
-        done = subprocess.run([sys.executable, *arguments], stdout=closed, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, "rror" in done.stderr) == (1, False)
+    with open("/dev/full", "wb") as full, open(writing, "wb") as closed:
+        done, cut = (subprocess.run(job, stdout=out, stderr=subprocess.PIPE, text=True) for out in (full, closed))
+    assert (done.returncode, cut.returncode, "rror" in cut.stderr) == (1, 1, False)
+    assert "error: cannot read or write standard output: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 _HANG = """
@@ -78,9 +72,8 @@ main()
 @pytest.mark.parametrize("stage", ["searching", "saving"])
 def test_an_interrupt_is_130_and_leaves_nothing(files: Path, tmp_path: Path, stage: str) -> None:
     arguments = ["link", *map(str, linking(files)), "--out", str(tmp_path / "out" / "run"), "--json"]
-    with subprocess.Popen(
-        [sys.executable, "-c", _HANG, stage, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    job, pipe = [sys.executable, "-c", _HANG, stage, *arguments], subprocess.PIPE
+    with subprocess.Popen(job, stdout=pipe, stderr=pipe, text=True) as process:
         while (line := process.stderr.readline()) not in ("hanging\n", ""):
             pass
         assert line == "hanging\n"
@@ -107,9 +100,7 @@ def test_link_evaluate_explain(run: Run, files: Path, tmp_path: Path, result: ar
     assert [one["mention"] for one in both] == [first, second]
 
 
-def test_formats_are_guessed_and_told_and_inputs_may_be_several(
-    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_formats_are_guessed_and_told(run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *rest = (files / "all.jsonl").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "1.jsonl").write_text(first, "utf-16")
     (tmp_path / "2.jsonl").write_bytes(gzip.compress("".join(rest).encode()))
@@ -128,17 +119,16 @@ def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path
     docs, command = tmp_path / "docs.jsonl", ["--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "run"]
     kinds = [("Disease", "D1"), ("Chemical", "C1"), ("Chemical", "C2"), (None, "C3")]
     mentions = [arbo.Mention(f"m{n}", "d", ((0, 3),), "flu", kind, (id_,)) for n, (kind, id_) in enumerate(kinds)]
-    Corpus.of([arbo.Document("d", "flu", tuple(mentions))]).to_jsonl(docs)
+    arbo.Corpus.of([arbo.Document("d", "flu", tuple(mentions))]).to_jsonl(docs)
     hint = "warning: 75% of the mentions with gold ids have only ids missing from the knowledge base; "
     assert f"{hint}the ids of Disease are there: try --types Disease\n" in run("link", docs, *command).err
     assert "missing from" not in run("link", docs, *command, "--types", "Disease").err
     chemicals = run("link", docs, *command, "--types", "Chemical").err
     assert "missing from the knowledge base; cross-references of its entities match 1 of these ids" in chemicals
     assert "try --set kb_xrefs=X\n" in chemicals
-    Corpus.of([arbo.Document("d", "flu", (mentions[3],))]).to_jsonl(docs)
-    assert "check that the ids match: the documents have 'C3', for example, the knowledge base 'D1'" in (
-        run("link", docs, *command).err
-    )
+    arbo.Corpus.of([arbo.Document("d", "flu", (mentions[3],))]).to_jsonl(docs)
+    told = run("link", docs, *command).err
+    assert "check that the ids match: the documents have 'C3', for example, the knowledge base 'D1'" in told
 
 
 def test_documents_mentions_and_entities_are_chosen(run: Run, files: Path, tmp_path: Path) -> None:
@@ -159,16 +149,12 @@ def test_documents_mentions_and_entities_are_chosen(run: Run, files: Path, tmp_p
     assert run("add", "--anew", tmp_path / "run", "--out", tmp_path / "again").code == 0
 
 
-DOCS = [document("d", ("quartz fever (QF)", None), ("QF", None))]
 NAMES = KnowledgeBase([Entity("A", "quartz fever"), Entity("B", "QF")])
 
 
-@pytest.mark.parametrize(
-    ("options", "entity"), [([], "A"), (["--set", "expand_abbreviations=false"], "B")], ids=["expanded", "plain"]
-)
+@pytest.mark.parametrize(("options", "entity"), [([], "A"), (["--set", "expand_abbreviations=false"], "B")])
 def test_abbreviations_stay_as_they_are(run: Run, tmp_path: Path, options: list[str], entity: str) -> None:
-    Corpus.of(DOCS).to_jsonl(tmp_path / "docs.jsonl")
-    NAMES.to_jsonl(tmp_path / "kb.jsonl")
+    save_data(tmp_path, [document("d", "quartz fever (QF)", "QF")], NAMES)
     job = [tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", *options]
     assert run("link", *job, "--method", "independent", "--out", tmp_path / "run").code == 0
     result = arbo.Result.load(tmp_path / "run")
@@ -196,12 +182,11 @@ def test_prose_without_mentions_is_searched_and_lists_are_not(run: Run, tmp_path
     assert "each line is a name" in run("discover", tmp_path / "notes.txt", "--out", out).told  # perhaps titles
 
 
-def test_tune_then_link(run: Run, files: Path, tmp_path: Path) -> None:
+def test_tune_then_link_or_discover(run: Run, files: Path, tmp_path: Path) -> None:
     file = tmp_path / "new folder" / "tuned.json"
     tuned = run("tune", *linking(files, "train.jsonl"), "--method", "undirected", "--out", file, "--json").ok()
     content = json.loads(file.read_text("utf-8"))
-    assert content["config"] == tuned.json["config"]
-    assert content["config"]["method"] == "undirected"
+    assert content["config"] == tuned.json["config"] | {"method": "undirected"}
     assert content["tuning"]["objective"] == tuned.json["objective"] == "accuracy_with_nil"
     run("link", *linking(files, "test.jsonl"), "--config", file, "--out", tmp_path / "run")
     config, (documents, kb) = arbo.LinkerConfig.from_json(file), arbo.load_sample()
@@ -212,9 +197,6 @@ def test_tune_then_link(run: Run, files: Path, tmp_path: Path) -> None:
     run("link", *linking(files), "--config", file, "--out", tmp_path / "run", *options)
     changed = {"k": 1, "method": "minimax", "entity_threshold": 0.3, "mention_threshold": None}
     assert arbo.Result.load(tmp_path / "run").manifest["config"] == config.as_dict() | changed
-
-
-def test_tune_then_discover(run: Run, files: Path, tmp_path: Path) -> None:
     docs, tuned, out = [files / "all.jsonl", "--format", "jsonl"], tmp_path / "tuned.json", tmp_path / "run"
     told = run("tune", *docs, "--objective", "conll", "--out", tuned, "--json").json
     assert told["objective"] == "conll"
@@ -227,19 +209,16 @@ def test_tune_then_discover(run: Run, files: Path, tmp_path: Path) -> None:
 def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "ghost\x1b[2J\x9b31m\x07\u202etsohg\u2066"
     mention = arbo.Mention("m", "d", ((0, len(name)),), name)
-    Corpus.of([arbo.Document("d", name, (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
+    arbo.Corpus.of([arbo.Document("d", name, (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
     found = run("discover", tmp_path / "docs.jsonl", "--as", "text", "--out", tmp_path / "run")
     explained = run("explain", tmp_path / "run", "m")
-    for shown in (found.out, explained.out):
-        assert "ghost\\x1b[2J\\x9b31m\\x07\\u202etsohg\\u2066" in " ".join(shown.split())
-        assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(shown)
-    shown = run("explain", tmp_path / "run", "m", "--json").out
-    assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(shown)
-    assert json.dumps(name)[1:-1] in json.dumps(json.loads(shown))
+    as_json = run("explain", tmp_path / "run", "m", "--json").out
+    assert json.dumps(name)[1:-1] in json.dumps(json.loads(as_json))
     monkeypatch.setattr(sys, "stdin", StringIO("e\n"))
     asked = run("review", tmp_path / "run")
-    assert "name of the new entity [ghost\\x1b" in asked.out
-    assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & set(asked.out)
+    for words, shown in (("", found), ("", explained), ("name of the new entity [", asked)):
+        assert f"{words}ghost\\x1b[2J\\x9b31m\\x07\\u202etsohg\\u2066" in " ".join(shown.out.split())
+        assert not {"\x1b", "\x9b", "\x07", "\u202e", "\u2066"} & {*shown.out, *as_json}
 
 
 def test_a_view_of_mentions_fits_a_terminal(result: arbo.Result, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,8 +228,7 @@ def test_a_view_of_mentions_fits_a_terminal(result: arbo.Result, monkeypatch: py
     monkeypatch.setattr(sys, "stdout", shown)
     ids = result.mention_table["mention_id"].to_pylist()
     console.print_view(mention_view(result, np.array([ids.index("D06-3"), ids.index("D09-1")])), as_table=True)
-    lines = shown.getvalue().splitlines()
-    assert lines[0].split() == ["mention", "id", "text", "type", "link", "confidence"]
-    assert "DS:0001 fungal root rot" in shown.getvalue()
-    assert "NIL, new-D09-1" in shown.getvalue()
-    assert len(lines) <= 4
+    header, *rows = shown.getvalue().splitlines()
+    assert header.split() == ["mention", "id", "text", "type", "link", "confidence"]
+    assert all(words in shown.getvalue() for words in ("DS:0001 fungal root rot", "NIL, new-D09-1"))
+    assert len(rows) <= 3

@@ -1,14 +1,18 @@
-"""The verbs that read runs: `evaluate`, `explain`, `add` and `diff`."""
+"""The verbs that read runs, those of `arbo kb`, and the verbs that read an index."""
 
+import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from builders import linking, save_data, save_lines
 from conftest import Run, Sample
 
 import arbo
-from arbo.data.corpus import Corpus
+from arbo.kb.problems import figures_of
 
 
 @pytest.mark.slow
@@ -52,7 +56,7 @@ def grown(tmp_path: Path, sample: Sample, run: Run) -> Path:
     """Return a grown with the sample in two parts, and a run on the first part."""
     documents, kb = sample
     save_data(tmp_path, documents[:60], kb)
-    Corpus.of(documents[60:]).to_jsonl(tmp_path / "more.jsonl")
+    arbo.Corpus.of(documents[60:]).to_jsonl(tmp_path / "more.jsonl")
     assert run("link", *linking(tmp_path, "docs.jsonl"), "--out", tmp_path / "one", "--k", 3).code == 0
     return tmp_path
 
@@ -80,11 +84,8 @@ def test_documents_are_added_as_those_of_the_run_were_read(tmp_path: Path, run: 
         mentions = [{"spans": [[i, i + 9]], "type": kind} for i, kind in enumerate(["Disease", "Chemical"])]
         save_lines(tmp_path / f"{name}.jsonl", {"id": name, "text": "marsh fevers", "mentions": mentions})
     (tmp_path / "all.csv").write_text("name,n\nmarsh fever,1\n,1\nsea flus,1\nmarsh fevers,1\n")
-    for ending, how, n in (
-        ("csv", ["--text-column", "name"], 4),
-        ("txt", ["--find-mentions", "dictionary"], 4),
-        ("jsonl", ["--types", "Disease"], 2),
-    ):
+    ways = {"csv": ["--text-column", "name"], "txt": ["--find-mentions", "dictionary"], "jsonl": ["--types", "Disease"]}
+    for ending, how in ways.items():
         base = [*how, "--kb", tmp_path / "kb.jsonl", "--out"]
         assert run("link", tmp_path / f"one.{ending}", *base, tmp_path / "a").code == 0
         for before, change, out in (("a", tmp_path / f"more.{ending}", "b"), ("b", "--anew", "c")):
@@ -92,17 +93,15 @@ def test_documents_are_added_as_those_of_the_run_were_read(tmp_path: Path, run: 
         files = [tmp_path / f"{name}.{ending}" for name in (["all"] if ending == "csv" else ["one", "more"])]
         assert run("link", *files, *base, tmp_path / "d").code == 0
         grown, whole = (arbo.Result.load(tmp_path / name) for name in ("c", "d"))
-        assert len(grown.links) == n
+        assert len(grown.links) == (2 if ending == "jsonl" else 4)
         assert grown.link_table == whole.link_table
 
 
 def test_runs_grow_shrink_are_refitted_and_follow_a_release(grown: Path, sample: Sample, run: Run) -> None:
     documents, kb = sample
     one, two, three, four = (grown / name for name in ("one", "two", "three", "four"))
-    told = run("add", one, grown / "more.jsonl", "--out", two)  # the run knows where its knowledge base is
-    assert told.code == 0, told.err
-    assert "mentions: " in told.out
-    assert f"arbo diff {two}\n" in told.out
+    told = run("add", one, grown / "more.jsonl", "--out", two).ok()  # the run knows where its knowledge base is
+    assert all(words in told.out for words in ("mentions: ", f"arbo diff {two}\n"))
     at_once = arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).link(documents)
     both = (run.link_table.drop_columns(["confidence"]) for run in (arbo.Result.load(two), at_once))
     assert next(both) == next(both)
@@ -165,3 +164,122 @@ def test_another_knowledge_base_needs_yes(grown: Path, sample: Sample, run: Run)
         arbo.KnowledgeBase([*others[: most - 1], *entities[most - 1 :]]).to_jsonl(other)
         assert run("add", one, "--kb", other, "--out", grown / renamed).code == 0
         assert run("review", one, "--kb", other, "--json").code == 0
+
+
+def test_kb_check_tells_errors_from_warnings(run: Run, tmp_path: Path) -> None:
+    lines = ['{"id": "A", "name": "flu"}', '{"id": "B", "name": "[bold]x[/bold]", "aliases": ["Flu", ":smile:"]}']
+    lines += ['{"id": "C"}', '{"id": " D", "name": "[bold]x[/bold]"}']
+    for n_lines, code, errors, warnings, said in (
+        (1, 0, 0, 0, ["entities", "\nno problems found\n"]),
+        (2, 0, 0, 1, ['"flu", "Flu": A, B', "kinds of errors: 0, kinds of warnings: 1"]),
+        (4, 3, 2, 2, ["\nerror (1): malformed entities skipped", '"[bold]x[/bold]": B,  D']),
+    ):
+        path = save_lines(tmp_path / "kb.jsonl", *lines[:n_lines])
+        shown, told = (run("kb", "check", path, "--kb-format", "jsonl", *how) for how in ([], ["--json"]))
+        assert (shown.code, told.code) == (code, code)
+        assert all(words in shown.out for words in said)
+        assert (told.json["errors"], told.json["warnings"]) == (errors, warnings)
+        if not code:
+            counts = json.loads(json.dumps(figures_of(arbo.read_knowledge_base(path, "jsonl"))))
+            assert told.json.items() >= counts.items()
+            assert shown.err == ""
+            kinds = [problem["kind"] for problem in told.json["problems"]]
+            assert kinds == ["name-is-alias"] * warnings
+
+
+def test_kb_convert_writes_the_format_of_the_ending_from_other_columns(run: Run, tmp_path: Path) -> None:
+    text, cold = "A fever.\nIt spreads.", arbo.Entity("B", "cold")
+    flu = arbo.Entity("A", "flu", ("grippe", "a|b"), text, ("Disease",), ("X1",), ("MSH:D1",), "d")
+    kb = arbo.KnowledgeBase([flu, cold])
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    command = ["kb", "convert", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--out"]
+    for ending in (".jsonl", ".jsonl.gz", ".parquet"):
+        written = run(*command, tmp_path / f"new{ending}", "--json")
+        assert (written.code, written.json["entities"], written.err) == (0, 2, "")
+    assert arbo.read_knowledge_base(tmp_path / "new.jsonl.gz") == kb
+    assert arbo.KnowledgeBase.of(pq.read_table(tmp_path / "new.parquet")) == kb
+    lossy = run(*command, tmp_path / "new.tsv")
+    assert "new.tsv cannot hold types (1), alternative ids (1), xrefs (1), domains (1), aliases with" in lossy.err
+    assert lossy.out == f"entities: 2; written to {tmp_path / 'new.tsv'}\n"
+    back = arbo.read_knowledge_base(tmp_path / "new.tsv", "tsv")
+    assert [*back] == [arbo.Entity("A", "flu", ("grippe",), text), cold]
+    file = save_lines(tmp_path / "codes.csv", "code,label,synonyms", "D1,flu,grippe|influenza")
+    command = ["kb", "convert", file, "--out", tmp_path / "kb.jsonl", "--columns"]
+    assert run(*command, "id=code, name=label,aliases=synonyms").code == 0
+    assert [*arbo.read_knowledge_base(tmp_path / "kb.jsonl")] == [arbo.Entity("D1", "flu", ("grippe", "influenza"))]
+    assert run(*command, "id=kode").code == 3
+
+
+def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heads = [arbo.Entity(f"E{row}", f"{row}th fever", ("x",)) for row in range(20)]
+    kb = arbo.KnowledgeBase([arbo.Entity("A", "Fever"), arbo.Entity("B", "Colds", ("sniffles",)), *heads])
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    names = save_lines(tmp_path / "names.txt", "cold", "", "4th FEVERS")
+    command = ["kb", "edit", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--out", tmp_path / "new.jsonl"]
+    remove = ["--remove-names", f"@{names}", "--remove-names", "sneezes", "--set", "generic_names=false"]
+    removed = run(*command, *remove)
+    assert "names removed: 3, entities left out: 1; written to" in removed.out
+    assert "not names of the knowledge base: 'sneezes'" in removed.err
+    new = arbo.read_knowledge_base(tmp_path / "new.jsonl")
+    assert "A" not in new
+    assert (new["B"], new["E4"]) == (arbo.Entity("B", "sniffles"), arbo.Entity("E4", "x"))
+    monkeypatch.chdir(tmp_path)
+    save_lines(tmp_path / "x", "colds")
+    assert "names removed: 20" in run(*command, "--remove-names", "x").out  # the name, although a file has it too
+    with pytest.raises(arbo.DataError, match="no entity would keep a name"):
+        arbo.KnowledgeBase(kb.entities[:1]).without_names("fever")
+
+
+@pytest.fixture(scope="module")
+def index(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    arbo.build_index(sample[1], folder := tmp_path_factory.mktemp("indices") / "kb.index")
+    return folder
+
+
+def test_an_index_is_built_and_read(run: Run, files: Path, tmp_path: Path) -> None:
+    index, how = tmp_path / "index", "(--kb-format overrides)\n"
+    made = run("kb", "index", files / "kb.jsonl", "--out", index)
+    assert (made.code, made.err) == (0, f"kb.jsonl: read as jsonl {how}")
+    assert made.out.startswith("120 entities, ")
+    again = run("kb", "index", files / "kb.jsonl", "--out", index, "--json").json
+    n_bytes = sum(file.stat().st_size for file in index.rglob("*.*"))
+    assert (again["entities"], again["index"], again["bytes"]) == (120, str(index), n_bytes)
+    linked = run("link", files / "all.jsonl", "--kb", index, "--out", tmp_path / "run")
+    assert (linked.code, f"index: read as index {how}" in linked.err) == (0, True)
+    assert run("link", *linking(files), "--out", tmp_path / "other").code == 0
+    one, other = (arbo.Result.load(tmp_path / name) for name in ("run", "other"))
+    assert one.link_table == other.link_table
+    assert one.manifest["knowledge_base"] == other.manifest["knowledge_base"]
+
+
+VERBS = """kb check KB; find test.jsonl --kb KB; tune train.jsonl --kb KB --method minimax --out tuned.json
+kb convert KB --out kb.tsv; link test.jsonl --kb KB --find-mentions dictionary --out run
+kb edit KB --add-names train.jsonl --out kb.parquet; kb edit KB --remove-names flu --out kb.parquet"""
+
+
+@pytest.mark.parametrize("verb", re.split(r"[;\n]", VERBS))
+def test_every_verb_answers_as_without_an_index(
+    verb: str, run: Run, files: Path, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    docs = {name: files / name for name in ("test.jsonl", "train.jsonl")}
+    places = [docs | {"KB": kb} for kb in (files / "kb.jsonl", index)]
+    told = [run(*(own.get(word, word) for word in verb.split()), "--json") for own in places]
+    assert told[0].code == told[1].code == 0
+    one, other = ({**shown.json, "seconds": None, "kb": None} for shown in told)
+    assert one == other
+
+
+def test_damage_is_found(run: Run, files: Path, index: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(index, tmp_path / "index"))
+    file = copy / "vectors" / "matrix.1.npy"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    checked = run("kb", "check", copy)
+    assert (checked.code, "matrix.1.npy: the file was changed after it was written; build" in checked.told) == (3, True)
+    file.write_bytes(content[:-1])
+    refused = run("link", files / "all.jsonl", "--kb", copy, "--out", tmp_path / "run")
+    assert (refused.code, refused.out, "matrix.1.npy: the array cannot be read" in refused.told) == (3, "", True)
+    file.unlink()
+    assert "matrix.1.npy: the file is missing" in run("kb", "check", copy).told

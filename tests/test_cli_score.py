@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 from conftest import Run
 
 from arbo.results.coreference_files import read_clusters
@@ -22,10 +23,7 @@ def write(tmp_path: Path) -> Write:
         for document, columns in documents.items():
             words = (f"{document}\t{i}\tw\t{column}" for i, column in enumerate(columns))
             lines += [f"#begin document {document}", *words, "#end document"]
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        return path
+        return save_lines(tmp_path / name, *lines)
 
     return write
 
@@ -62,9 +60,7 @@ def test_the_contract_on_the_golden_files(run: Run, shared: Callable[[str], Path
         assert name == response.name
 
 
-def test_systems_are_scored_alone_and_against_the_first(
-    run: Run, many: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
+def test_systems_are_scored_alone_and_compared(run: Run, many: tuple[Path, Path, Path], tmp_path: Path) -> None:
     key, good, bad = many
     files = [tmp_path / f"table.{ending}" for ending in ("md", "tex", "txt", "json")]
     saves = [argument for file in files for argument in ("--save", file)]
@@ -101,10 +97,7 @@ def test_per_document(run: Run, write: Write) -> None:
     shown = run("score", key, bad, "--set", "per_document=true").out.partition("Scores by document")[2]
     rows = lines(shown)
     header = next(line.split() for line in shown.splitlines() if "MUC" in line)
-    assert rows["d1"] == ["1.0000"] * 8
-    assert rows["d2"][header.index("MUC")] == "0.0000"
-    assert rows["d3"] == ["-"] * 8
-
+    assert (rows["d1"], rows["d3"], rows["d2"][header.index("MUC")]) == (["1.0000"] * 8, ["-"] * 8, "0.0000")
     side_by_side = run("score", key, good, bad, "--set", "per_document=true").out.partition("CoNLL F1 by document")[2]
     assert lines(side_by_side)["d2"] == ["1.0000", rows["d2"][header.index("CoNLL")]]
 
@@ -116,13 +109,12 @@ def test_per_document(run: Run, write: Write) -> None:
     assert "documents" not in run("score", key, bad, "--json").json
 
 
-def test_what_has_no_partner_is_told(run: Run, write: Write) -> None:
+def test_what_has_no_partner_is_told_and_singletons_are_removed(run: Run, write: Write) -> None:
     key = write("key", **{"(a)": ["(1)"], "(b)": ["(1)"], "(c)": ["(1)", "(1)|(2)"]})
     response = write("response", **{"(A)": ["(1)"], "(c)": ["(1)", "(2)", "# note"], "(x)": ["(1)"]})
     response.write_text(response.read_text().replace("(c)\t2\tw\t# note", "# note"))
     scored = run("score", key, response, "--json")
-    assert scored.json["missing_documents"] == ["(a)", "(b)"]
-    assert scored.json["ignored_documents"] == ["(A)", "(x)"]
+    assert (scored.json["missing_documents"], scored.json["ignored_documents"]) == (["(a)", "(b)"], ["(A)", "(x)"])
     for note in (
         "key: 1 repeated mentions left out",
         "response: 1 comments ignored",
@@ -130,9 +122,6 @@ def test_what_has_no_partner_is_told(run: Run, write: Write) -> None:
         "response: 2 documents ignored, not in the key: '(A)', '(x)'",
     ):
         assert note in scored.told
-
-
-def test_singletons_are_removed_from_key_and_response(run: Run, write: Write) -> None:
     key, response = write("key.conll", d=["(1)", "(1)", "(2)", "-"]), write("r.conll", d=["(1)", "(2)", "(2)", "(3)"])
     scored = run("score", key, response, "--set", "remove_singletons=true", "--json").json
     expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
@@ -140,22 +129,15 @@ def test_singletons_are_removed_from_key_and_response(run: Run, write: Write) ->
     assert scored["mentions"]["counts"] == [1, 2, 1, 2]
 
 
-def test_parts_of_a_document_are_scored_apart_however_they_are_written(run: Run, write: Write) -> None:
-    parts = {
-        "(a); part 000": ["(1)", "(1)"],
-        "(a); part 001": ["(1)", "-", "(1)"],
-        "(a); part 2": ["(2)"],
-        "(b)": ["(1)"],
-    }
+def test_parts_of_a_document_are_scored_apart_and_corefud_by_heads(run: Run, write: Write, tmp_path: Path) -> None:
+    parts = {"(a); part 000": ["(1)", "(1)"], "(a); part 001": ["(1)", "-", "(1)"]}
+    parts |= {"(a); part 2": ["(2)"], "(b)": ["(1)"]}
     others = {"a/000 ": ["(7)", "(7)"], "(a);part 001": ["(7)", "(7)", "-"], "(a/2);": ["(1)"], "(b)": ["(1)"]}
     key, response = write("key", **parts), write("response", **others)
     scored = run("score", key, response, "--set", "per_document=true", "--json")
     assert scored.json["missing_documents"] == scored.json["ignored_documents"] == []
     of = {name: one["mentions"]["f1"] for name, one in scored.json["documents"].items()}
     assert of == {"a/000": 1, "a/001": 0.5, "a/2": 1, "(b)": 1}
-
-
-def test_corefud_is_scored_by_heads_or_exactly(run: Run, tmp_path: Path) -> None:
     """Of the mentions of the key, two have the heads of others in the response, one its words, and one both."""
     brackets = {
         "key": ["(a--2", "a)", "(a--1)", "(a--2", "a)", "(a--1", "a)"],
@@ -163,9 +145,7 @@ def test_corefud_is_scored_by_heads_or_exactly(run: Run, tmp_path: Path) -> None
     }
     files = []
     for name, column in brackets.items():
-        rows = [
-            f"{i}\tw" + "\t_" * 7 + f"\tEntity={one}" * bool(one) + "\t_" * (not one) for i, one in enumerate(column)
-        ]
+        rows = [f"{i}\tw" + "\t_" * 7 + (f"\tEntity={one}" if one else "\t_") for i, one in enumerate(column)]
         files.append(tmp_path / f"{name}.conllu")
         files[-1].write_text("\n".join(["# newdoc id = d", *rows, ""]))
     assert run("score", *files, "--json").json["mentions"]["counts"] == [3, 4, 3, 4]

@@ -10,10 +10,6 @@ from conftest import Run
 from training_builders import log_of
 
 import arbo
-from arbo.data.corpus import Corpus
-from arbo.encoders.cross import CrossEncoder
-from arbo.spans.model import LabelAttention, LabelAttentionConfig
-from arbo.training.config import SelfAlignmentConfig
 from arbo.training.presets import RERANKING_PRESETS
 
 pytest.importorskip("torch")
@@ -68,13 +64,13 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     docs, kb = linking(folder, "few.jsonl")[:3], linking(folder)[3:]
     aligned, model = folder / "aligned", folder / "model"
     done = run("train", "names", *kb, "--encoder", bert_folder, "--out", aligned, "--set", "steps=1", "--json").ok()
-    assert done.json["training"] == json.loads(json.dumps(SelfAlignmentConfig(steps=1).as_dict()))
+    assert done.json["training"] == json.loads(json.dumps(arbo.SelfAlignmentConfig(steps=1).as_dict()))
     assert arbo.DualEncoder.from_pretrained(aligned).config == arbo.EncoderConfig(pooling="cls")
     command = ["train", "finder", *docs, *kb, "--encoder", aligned, "--out", model, "--json"]
     done = run(*command, "--set", "steps=1", "--set", f"@{folder / 'own.json'}", "--set", "max_length=64").ok()
-    trained = LabelAttention.from_pretrained(model)
+    trained = arbo.LabelAttention.from_pretrained(model)
     assert trained.tower.projection is not None
-    config = replace(LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)
+    config = replace(arbo.LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)
     assert trained.config == config
     assert [done.json["training"][name] for name in ("n_negatives", "gamma", "steps")] == [4, 1, 1]
     found = run("find", *docs, *kb, "--finder", model, "--json").ok()
@@ -86,8 +82,8 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
 
 def test_a_reranker_is_trained_then_links(folder: Path, run: Run, bert_folder: Path) -> None:
     documents, _ = arbo.load_sample()
-    Corpus.of(documents[:2]).to_jsonl(folder / "train.jsonl")
-    Corpus.of(documents[80:82]).to_jsonl(folder / "dev.jsonl")
+    arbo.Corpus.of(documents[:2]).to_jsonl(folder / "train.jsonl")
+    arbo.Corpus.of(documents[80:82]).to_jsonl(folder / "dev.jsonl")
     (folder / "own.json").write_text('{"learning_rate": 0.001, "epochs": 3, "max_length": 48}', "utf-8")
     command = ["train", "reranker", *linking(folder, "train.jsonl"), "--encoder", bert_folder]
     command += ["--out", folder / "cross", "--set", "candidates=3", "--preset", "pel"]
@@ -96,7 +92,7 @@ def test_a_reranker_is_trained_then_links(folder: Path, run: Run, bert_folder: P
     training, reads = RERANKING_PRESETS["pel"]
     expected = replace(training, learning_rate=0.001, epochs=3, steps=2)
     assert made.json["training"] == json.loads(json.dumps(expected.as_dict()))
-    trained = CrossEncoder.from_pretrained(folder / "cross")
+    trained = arbo.CrossEncoder.from_pretrained(folder / "cross")
     assert trained.config == replace(reads, candidates=3, max_length=48)
     last = log_of(folder / "cross")[-1]
     assert f"step 2: loss {last['loss']:.3f}; on the development documents accuracy {last['accuracy']:.3f}" in made.told

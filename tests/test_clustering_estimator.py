@@ -30,14 +30,11 @@ def fitted(X: Any, *args: Any, entities: Any = None, **options: Any) -> Arboresc
     return ArborescenceClustering(*args, **options).fit(X, entities=entities)
 
 
-@parametrize_with_checks(
-    [
-        ArborescenceClustering(),
-        ArborescenceClustering(2, threshold=(0.1, 0.2), method="minimax", metric="dot"),
-        ArborescenceClustering(method="independent", threshold=0.2),
-        ArborescenceClustering(nil_linkage="average", nil_threshold=0.3),
-    ]
-)
+DOT = {"n_neighbors": 2, "threshold": (0.1, 0.2), "method": "minimax", "metric": "dot"}
+HOW = {}, DOT, {"method": "independent", "threshold": 0.2}, {"nil_linkage": "average", "nil_threshold": 0.3}
+
+
+@parametrize_with_checks([ArborescenceClustering(**how) for how in HOW])
 def test_scikit_learn_checks(estimator: ArborescenceClustering, check: Any) -> None:
     check(estimator)
 

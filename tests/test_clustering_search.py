@@ -34,7 +34,7 @@ def test_near_ties(metric: Metric, dim: int) -> None:
     same(nearest(Vectors.of(queries), Vectors.of(corpus), 10, metric=metric), brute(queries, corpus, 10, metric=metric))
 
 
-def test_near_ties_that_count_as_the_same_direction() -> None:
+def test_near_directions_are_at_zero_and_sums_have_one_order() -> None:
     """Directions within rounding of the query's are at zero, and so ordered by id, even those faiss leaves out."""
     angle = np.sqrt(2 * np.linspace(0, 1.2e-6, 19))
     corpus = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
@@ -42,30 +42,6 @@ def test_near_ties_that_count_as_the_same_direction() -> None:
     found = nearest(Vectors.of(query), Vectors.of(corpus, owner=reverse), 2)
     same(found, brute(query, corpus, 2, owner=reverse))
     assert found.dissimilarity.tolist() == [[0, 0]]
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-15, 1e15])
-def test_products_too_small_for_float32(scale: float) -> None:
-    corpus = gaussian(200, 5) * np.float32(scale)
-    expected = brute(corpus, corpus, 4, metric="dot")
-    same(nearest(Vectors.of(corpus), Vectors.of(corpus), 4, metric="dot"), expected)
-
-
-def test_all_nearly_equal_is_bounded_in_memory() -> None:
-    matrix = nearly_equal(3000, 24)
-    points = Vectors.of(matrix)
-    nearest(points.taken(np.arange(5)), points, 8, metric="dot")
-    tracemalloc.start()
-    found = nearest(points, points, 8, metric="dot", self_ids=np.arange(3000))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 14e6, "3000 x 3000 scores would be 36 MB"
-    some = np.arange(0, 3000, 150)
-    expected = brute(matrix[some], matrix, 8, metric="dot", self_ids=some)
-    same(Neighbors(found.ids[some], found.dissimilarity[some]), expected)
-
-
-def test_the_order_of_summation_is_fixed() -> None:
     """No vector instruction of the machine at hand may change a last bit."""
     for dim in (0, 1, 7, 8, 100, 1001):
         a, b = gaussian(2, dim)
@@ -75,29 +51,39 @@ def test_the_order_of_summation_is_fixed() -> None:
         assert dot(a, b) == total
 
 
-def test_memory_is_bounded_where_a_name_is_shared_by_thousands() -> None:
+@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-15, 1e15])
+def test_products_too_small_for_float32(scale: float) -> None:
+    corpus = gaussian(200, 5) * np.float32(scale)
+    expected = brute(corpus, corpus, 4, metric="dot")
+    same(nearest(Vectors.of(corpus), Vectors.of(corpus), 4, metric="dot"), expected)
+
+
+def test_memory_is_bounded_where_vectors_are_nearly_equal_or_shared_by_thousands() -> None:
+    """All 3000 x 3000 scores of the first would be 36 MB."""
+    near, row = nearly_equal(3000, 24), np.minimum(np.arange(50_000) % 1000, 29).astype(np.int32)
     matrix = sp.csr_array(np.eye(30, dtype=np.float32) + np.float32(0.1))
-    row = np.minimum(np.arange(50_000) % 1000, 29).astype(np.int32)
-    points = Vectors(matrix, row, np.arange(50_000, dtype=np.int32), 50_000)
-    nearest(points.taken(np.arange(9)), points, 4)
-    tracemalloc.start()
-    found = nearest(points, points, 4, self_ids=np.arange(50_000))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20e6
-    assert found.ids[29].tolist() == [30, 31, 32, 33]
-    assert found.ids[49_999].tolist() == [29, 30, 31, 32]
+    shared = Vectors(matrix, row, np.arange(50_000, dtype=np.int32), 50_000)
+    for points, k, metric, most in ((Vectors.of(near), 8, METRICS[1], 14e6), (shared, 4, METRICS[0], 20e6)):
+        nearest(points.taken(np.arange(9)), points, k, metric=metric)
+        tracemalloc.start()
+        found = nearest(points, points, k, metric=metric, self_ids=np.arange(points.n))
+        assert tracemalloc.get_traced_memory()[1] < most
+        tracemalloc.stop()
+        if points is shared:
+            assert found.ids[[29, 49_999]].tolist() == [[30, 31, 32, 33], [29, 30, 31, 32]]
+        else:
+            some = np.arange(0, 3000, 150)
+            expected = brute(near[some], near, k, metric=metric, self_ids=some)
+            same(Neighbors(found.ids[some], found.dissimilarity[some]), expected)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_inner_products_beyond_float32(form: str) -> None:
+def test_cosines_of_very_long_vectors(form: str) -> None:
     long = vectors(gaussian(4, 2) * np.float32(1e25), form)
-    with pytest.raises(ValueError, match="too large for float32; scale the vectors down"):
-        nearest(long, long, 1, metric="dot")
     assert nearest(long, long, 1).ids.ravel().tolist() == [0, 1, 2, 3]
 
 
-def test_progress_counts_the_chunks() -> None:
+def test_progress_counts_the_chunks_and_an_interrupt_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     points = vectors(gaussian(300, 4), "sparse")
     seen: list[tuple[int, int]] = []
 
@@ -108,12 +94,7 @@ def test_progress_counts_the_chunks() -> None:
 
     nearest(points, points, 2, progress=show)
     assert seen == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_an_interrupted_search_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = vectors(gaussian(128 * 200, 4), "sparse")
-    filled = []
-    kernel = index_module.search_bounded
+    points, filled, kernel = vectors(gaussian(128 * 200, 4), "sparse"), [], index_module.search_bounded
     monkeypatch.setattr(index_module, "search_bounded", lambda *lists: (filled.append(1), kernel(*lists)))
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
 

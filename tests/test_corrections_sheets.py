@@ -42,15 +42,12 @@ def filled(file: Path, to: Path, answers: dict[str, str]) -> None:
         header, *rows = csv.reader(stream)
     assert header[-1] == "reviewed"
     with to.open("w", encoding="utf-8", newline="") as stream:  # as some office programs save it
-        csv.writer(stream, delimiter=";").writerows(
-            [header, *([*row[:-1], answers.get(row[0], "")] for row in reversed(rows))]
-        )
+        given = ([*row[:-1], answers.get(row[0], "")] for row in reversed(rows))
+        csv.writer(stream, delimiter=";").writerows([header, *given])
 
 
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])
-def test_what_is_exported_filled_in_and_given_back_is_obeyed(
-    kind: str, sample: Sample, result: arbo.Result, run: Run, tmp_path: Path
-) -> None:
+def test_a_filled_export_is_obeyed(kind: str, sample: Sample, result: arbo.Result, run: Run, tmp_path: Path) -> None:
     documents, kb = sample
     arbo.Linker(kb).link(documents).save(tmp_path / "run")
     save(kb, tmp_path / "kb.jsonl")
@@ -77,9 +74,8 @@ def test_each_answer_is_a_correction(kind: str, tmp_path: Path) -> None:
     file.write_text("\n".join(mark.join(row) for row in [header, *rows]))
     lines = corrections_of(file)
     wanted = [{"document": "d", "spans": [[3, 9]]} if "drop" in of else {"mention": "m"} for of in ANSWERS.values()]
-    assert [line.record for line in lines] == [
-        about | of | {"author": "Ann"} for about, of in zip(wanted, ANSWERS.values(), strict=True)
-    ]
+    answers = zip(wanted, ANSWERS.values(), strict=True)
+    assert [line.record for line in lines] == [about | of | {"author": "Ann"} for about, of in answers]
     assert [line.line for line in lines] == [*range(2, len(ANSWERS) + 2)]
 
 
@@ -103,17 +99,9 @@ def test_what_cannot_be_read_is_told_with_its_place(content: str, message: str, 
 
 def test_several_entities_stay_several_and_columns_of_documents_are_no_answers(tmp_path: Path, run: Run) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "flu"), arbo.Entity("E2", "cold")])
-    texts = {"a": "flu", "b": "cold"}
-    documents = [
-        {
-            "id": id_,
-            "text": text,
-            "reviewed": "drop",
-            "author": "Smith",
-            "mentions": [{"id": id_, "spans": [[0, len(text)]]}],
-        }
-        for id_, text in texts.items()
-    ]
+    texts, more = {"a": "flu", "b": "cold"}, {"reviewed": "drop", "author": "Smith"}
+    mentions = {id_: [{"id": id_, "spans": [[0, len(text)]]}] for id_, text in texts.items()}
+    documents = [{"id": id_, "text": text, "mentions": mentions[id_], **more} for id_, text in texts.items()]
     both = arbo.Linker(kb).link(documents, [{"mention": "a", "entity": ["E1", "E2"]}])
     both.save(tmp_path / "run")
     both.export(tmp_path / "links.csv", "csv")

@@ -163,12 +163,6 @@ def test_the_fingerprint_follows_the_content_alone() -> None:
 NAMES = ["Wilson disease", "WD", "copper", "naïve 😀", "Leber's", "x"]
 
 
-@pytest.fixture
-def packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep two documents as objects at most."""
-    monkeypatch.setattr(records, "_MOST_ITEMS", 2)
-
-
 def lines(seed: int, n: int = 7) -> list[str]:
     """Return documents with abbreviations, types, gold ids, clusters, scores and metadata, some without mentions."""
     drawn = random.Random(seed)
@@ -236,7 +230,7 @@ def test_the_run_is_the_same_bytes_and_needs_no_objects(tmp_path: Path, types: l
         assert file.read_bytes() == (tmp_path / "packed" / file.name).read_bytes()
 
 
-@pytest.mark.usefixtures("packed")
+@mock.patch.object(records, "_MOST_ITEMS", 2)
 def test_an_equal_document_is_dropped_and_another_with_its_id_refused() -> None:
     found: Records[Document] = Records("documents")
     for number in [0, 1, 2, 3, 4, 1, 4]:

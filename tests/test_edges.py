@@ -58,7 +58,7 @@ def test_facts_say_what_a_mention_is_and_where_and_if_it_names_nothing() -> None
     assert nameless.tolist() == [True, True, False, False, False, True]
 
 
-def test_pairs_are_those_of_brute_force() -> None:
+def test_pairs_are_those_of_brute_force_and_nameless_mentions_stay_in_documents() -> None:
     rng = np.random.default_rng(3)
     words = ["Ada", "Bell", "Core", "Dorn", "she"]
     texts = [" , ".join(f"[{' '.join(rng.choice(words, 2))}]" for _ in range(90)) for _ in range(2)]
@@ -73,9 +73,6 @@ def test_pairs_are_those_of_brute_force() -> None:
             expected |= {(one, later) for one in [one for one in before if word in content[one]][-40:]}
     assert set(zip(first.tolist(), second.tolist(), strict=True)) == expected
     assert len(first) == len(expected)
-
-
-def test_nameless_mentions_have_no_pairs_in_other_documents() -> None:
     facts = facts_of("[Ada] and [she]", "[Ada] and [she]")
     neighbors = Neighbors(np.array([[2], [3], [0], [1]], np.int32), np.zeros((4, 1), np.float32))
     for world, expected in (([0] * 4, [(0, 1), (0, 2), (2, 3)]), ([0, 0, 1, 1], [(0, 1), (2, 3)])):
@@ -127,7 +124,7 @@ def test_trees_give_the_probabilities_of_scikit_learn_and_shares_add_up() -> Non
 def test_lists_hold_the_lightest_edges() -> None:
     source, target = np.array([1, 2, 3, 0]), np.array([0, 0, 0, 3])
     found = Neighbors.empty(4, 2)
-    fill(found, target, source, np.array([0.5, 0.25, 0.5, 0.1], np.float32), source)
+    fill(found, target, source, np.array([0.5, 0.25, 0.5, 0.1], np.float32))
     assert found.ids.tolist() == [[2, 1], [-1, -1], [-1, -1], [0, -1]]
     assert np.isinf(found.dissimilarity).sum() == 5
 
@@ -147,11 +144,8 @@ def test_a_model_is_saved_and_read_back(tmp_path: Path) -> None:
         ("format", "run", "not an edge model"),
         ("format_version", 99, "newer arbo"),
         ("features", {}, "other features"),
-        ("mentions", None, "damaged"),
-        ("roots", 10**6, "damaged"),
-        ("left", 0, "damaged"),
+        *((k, value, "damaged") for k, value in (("mentions", None), ("roots", 10**6), ("left", 0), ("value", None))),
         ("feature", len(ENTITY_FEATURES) + 99, "damaged"),
-        ("value", None, "damaged"),
     ],
 )
 def test_a_damaged_model_is_refused(tmp_path: Path, key: str, value: Any, said: str) -> None:
@@ -167,7 +161,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path, key: str, value: Any, said: 
         arbo.EdgeModel.load(file)
 
 
-def test_learnt_edges_replace_those_of_the_encoder() -> None:
+def test_learnt_edges_replace_those_of_the_encoder(learnt: arbo.EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = arbo.load_sample()
     retrieval = arbo.Linker(kb).retrieve(documents, k=4)
     model = arbo.EdgeModel(fitted()[0], None, {"pairs": 600})
@@ -176,6 +170,12 @@ def test_learnt_edges_replace_those_of_the_encoder() -> None:
     assert found.threshold == (retrieval.threshold[0], 0.5)
     assert found.settings["edges"]["pairs"] == 600
     np.testing.assert_array_equal(found.entities.ids, retrieval.entities.ids)
+    linker = arbo.Linker(kb, edges=learnt)
+    whole = linker.retrieve(documents, k=4)
+    monkeypatch.setattr("arbo.edges.model._BLOCK", 100)
+    parts = linker.retrieve(documents, k=4)
+    np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
+    np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)
 
 
 @pytest.mark.parametrize("linking", [True, False])
@@ -246,23 +246,20 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
         assert (told.code, words in told.told) == (2, True), told.told
 
 
-def test_blocks_do_not_change_the_weights(learnt: arbo.EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    documents, kb = arbo.load_sample()
-    linker = arbo.Linker(kb, edges=learnt)
-    whole = linker.retrieve(documents, k=4)
-    monkeypatch.setattr("arbo.edges.model._BLOCK", 100)
-    parts = linker.retrieve(documents, k=4)
-    np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
-    np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)
-
-
-def test_training_pairs_mentions_as_linking_does() -> None:
+def test_training_pairs_mentions_as_linking_does_and_thins_large_worlds() -> None:
     documents, kb = arbo.load_sample()
     kinds = sorted({type_ for entity in kb for type_ in entity.types})
     mapped = ",".join(f"{kind}={kind}" for kind in kinds[:2])
     linkers = [arbo.Linker(kb, config=arbo.LinkerConfig(map_types=types)) for types in (None, mapped)]
     free, divided = (len(Compared.of(linker, documents).correct) for linker in linkers)
     assert divided < free
+    world = np.array([0] * 10 + [1] * 4)
+    correct = np.arange(14) % 5 == 0
+    kept = thinned(world, correct, 6)
+    assert kept[correct].all()
+    assert np.bincount(world[kept]).tolist() == [6, 4]
+    assert thinned(world, correct, 1)[:10].sum() == 2
+    assert thinned(world[:0], correct[:0], 1).size == 0
 
 
 def test_names_of_other_documents_teach_and_own_names_do_not() -> None:
@@ -278,7 +275,7 @@ def test_names_of_other_documents_teach_and_own_names_do_not() -> None:
     mention = {"spans": [[18, 20]], "entities": ["Q1"]}
     documents = Corpus.of([{"id": f"d{i}", "text": "quartz fever (QF) QF", "mentions": [mention]} for i in range(4)])
     for expand in (True, False):  # the names are those that the linker reads
-        linker = arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=expand))
+        linker = arbo.Linker(kb.entities[:1], config=arbo.LinkerConfig(expand_abbreviations=expand))
         _, (held_out,) = named_examples(linker, documents, documents)
         assert (held_out[0][:, letters] > 0.99).all()
 
@@ -314,16 +311,6 @@ def test_explanations_name_the_features_that_counted(learnt: arbo.EdgeModel, tmp
     assert {name for name, _ in from_entity.reasons} <= set(ENTITY_FEATURES)
     found = next(one for one in read.discovered if len(one.mentions) > 1)
     assert any("by log-odds: " in str(read.explain(mention.id)) for mention in found.mentions)
-
-
-def test_large_worlds_are_thinned_and_no_correct_pair_is_lost() -> None:
-    world = np.array([0] * 10 + [1] * 4)
-    correct = np.arange(14) % 5 == 0
-    kept = thinned(world, correct, 6)
-    assert kept[correct].all()
-    assert np.bincount(world[kept]).tolist() == [6, 4]
-    assert thinned(world, correct, 1)[:10].sum() == 2
-    assert thinned(world[:0], correct[:0], 1).size == 0
 
 
 def test_arbo_contains_a_model_for_english() -> None:

@@ -75,6 +75,9 @@ def test_damaged_files_are_made_again(tmp_path: Path, bert: Tower, caplog: pytes
     (said,) = caplog.messages
     assert said.startswith(f"{victim} is ignored")
     assert not (tmp_path / "trap").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(arbo.UsageError, match=r"cannot keep embeddings in .*, or choose another \(--cache\)"):
+        embed(bert, tmp_path / "file")
 
 
 @pytest.mark.parametrize(("step", "code"), [("fsync", errno.ENOSPC), ("replace", errno.EROFS)])
@@ -99,13 +102,7 @@ def test_no_room_on_disk(tmp_path: Path, bert: Tower, monkeypatch: pytest.Monkey
     assert sum(n for n, _ in seen) == len(NAMES) - 16 + len(NAMES)
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path, bert: Tower) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(arbo.UsageError, match=r"cannot keep embeddings in .*, or choose another \(--cache\)"):
-        embed(bert, tmp_path / "file")
-
-
-def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower) -> None:
+def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower, bert_folder: Path) -> None:
     embed(bert, tmp_path)
     old = (replace(entity, id=f"{entity.id}!", definition="changed") for entity in KB.entities[::-2])
     changed = arbo.KnowledgeBase([arbo.Entity("new", "cancer syndrome", aliases=("a new name",)), *old])
@@ -113,6 +110,11 @@ def test_only_new_texts_are_embedded(tmp_path: Path, bert: Tower) -> None:
         vectors = embed(bert, tmp_path, changed)
     assert sum(n for n, _ in seen) == 2
     np.testing.assert_allclose(vectors, embed(bert, None, changed), atol=1e-5)
+    for precision, n in (("bfloat16", len(NAMES)), ("float32", 0)):
+        tower = Tower.load(bert_folder, precision=precision, device="cpu")
+        with batches(tower) as seen:
+            embed(tower, tmp_path)
+        assert sum(rows for rows, _ in seen) == n
 
 
 NO_VECTOR_CHANGES = [{"metric": "dot"}, {"entity_threshold": 0.1}, {"context": 3}, {"mention": "{mention}"}]
@@ -127,12 +129,3 @@ def test_settings_that_change_a_vector_find_nothing(tmp_path: Path, bert: Tower,
         vectors = embed(bert, tmp_path, **changes)
     assert sum(n for n, _ in seen) == (len(NAMES) if changes in VECTORS_CHANGE else 0)
     assert vectors.tobytes() == embed(bert, None, **changes).tobytes()
-
-
-def test_other_weights_find_nothing(tmp_path: Path, bert_folder: Path, bert: Tower) -> None:
-    embed(bert, tmp_path)
-    for precision, n in (("bfloat16", len(NAMES)), ("float32", 0)):
-        tower = Tower.load(bert_folder, precision=precision, device="cpu")
-        with batches(tower) as seen:
-            embed(tower, tmp_path)
-        assert sum(rows for rows, _ in seen) == n

@@ -16,11 +16,8 @@ from arbo.encoders.encoder import Encoder
 from arbo.encoders.tower import Tower
 from arbo.engine import Vectors
 
-KB = kb_of(
-    arbo.Entity("E1", "marsh fever", ("swamp fever", "Fever of the marsh"), "A fever of patients in the marsh."),
-    arbo.Entity("E2", "left kidney"),
-    arbo.Entity("E3", "Kidney cancer", ("left kidney",)),
-)
+FEVER = arbo.Entity("E1", "marsh fever", ("swamp fever", "Fever of the marsh"), "A fever of patients in the marsh.")
+KB = kb_of(FEVER, arbo.Entity("E2", "left kidney"), arbo.Entity("E3", "Kidney cancer", ("left kidney",)))
 ODD = ["", " ", "\u200b", "😀", "e\u0301", "[SEP] [START]", "腎臓", "x" * 5000, "fever " * 3000]
 NAMES = ["marsh fever", "Kidney", "kidney", "cancer of the left kidney", "xqz", "marsh fever", *ODD]
 POOLINGS = ("cls", "mean", "mention")
@@ -68,7 +65,7 @@ def by_owner(embedded: Any) -> list[np.ndarray]:
     return [matrix[embedded.row[embedded.owner == i]] for i in range(embedded.n)]
 
 
-def test_shapes_and_types(encoder: Encoder) -> None:
+def test_shapes_types_and_one_vector_of_equal_inputs(encoder: Encoder) -> None:
     mentions, entities = encoder.encode_mentions(inputs()), encoder.encode_entities(KB)
     for embedded, n in ((mentions, len(NAMES)), (entities, 3)):
         assert isinstance(embedded, Vectors)
@@ -80,14 +77,10 @@ def test_shapes_and_types(encoder: Encoder) -> None:
     assert mentions.owner.tolist() == list(range(len(NAMES)))
     assert type(mentions) is type(entities)
     assert mentions.matrix.shape[1] == entities.matrix.shape[1]
-
-
-def test_equal_inputs_have_one_vector(encoder: Encoder) -> None:
-    if isinstance(encoder, arbo.VectorEncoder):
-        pytest.skip("vectors are looked up by id")
-    first, again = (by_owner(encoder.encode_mentions(inputs()))[at] for at in (0, 5))
-    assert np.array_equal(first, again)
-    assert encoder.encode_mentions(inputs(["fever"] * 9)).row.tolist() == [0] * 9
+    if not isinstance(encoder, arbo.VectorEncoder):  # whose vectors are looked up by id
+        first, again = (by_owner(encoder.encode_mentions(inputs()))[at] for at in (0, 5))
+        assert np.array_equal(first, again)
+        assert encoder.encode_mentions(inputs(["fever"] * 9)).row.tolist() == [0] * 9
 
 
 def test_the_order_of_inputs_changes_no_bit_and_their_number_nothing_but_rounding(encoder: Encoder) -> None:

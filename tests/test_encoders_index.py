@@ -55,9 +55,7 @@ def test_few_mentions_need_only_entities_that_may_be_near(sample: Sample, monkey
             assert how.candidates > 1 or max(encoded) < len(kb.names().names) / 4
 
 
-def test_another_encoder_encodes_again(
-    sample: Sample, bert: Tower, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_encoder_encodes_again(sample: Sample, bert: Tower, tmp_path: Path, caplog: Any) -> None:
     documents, kb = sample
     index, other = arbo.build_index(kb, tmp_path / "index"), arbo.DualEncoder(bert, bert, NAMES_ONLY, name="elsewhere")
     for encoder in (NgramEncoder(sizes=(3,)), other):

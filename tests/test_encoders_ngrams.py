@@ -201,7 +201,7 @@ def test_damaged_frequencies_are_refused(name: str) -> None:
         Frequencies.from_arrays({**arrays, name: arrays[name][: len(arrays[name]) // 4]})
 
 
-def test_a_shared_name_goes_to_the_entity_that_prefers_it_once_fitted() -> None:
+def test_a_shared_name_goes_to_who_prefers_it_and_lists_lose_common_n_grams() -> None:
     for order in (1, -1):
         entities = [arbo.Entity("E1", "fever"), arbo.Entity("E2", "hot skin", aliases=("fever",))][::order]
         link = arbo.Linker(arbo.KnowledgeBase(entities)).link([document("d", "fever")]).links[0]
@@ -209,9 +209,6 @@ def test_a_shared_name_goes_to_the_entity_that_prefers_it_once_fitted() -> None:
         assert 0 < link.margin < 0.01
     with pytest.raises(RuntimeError, match="fit"):
         arbo.NgramEncoder().encode_entities(arbo.KnowledgeBase())
-
-
-def test_words_of_a_list_lose_common_n_grams_unless_they_have_no_others() -> None:
     names = ["bank", "banker", "bank of Lund", "Lund"]
     every, rare = (arbo.NgramEncoder(most_names=most).fit(names)._encode(Spans.of(names)) for most in (None, 1))
     assert np.diff(every.indptr).tolist() == [7, 11, 17, 7]

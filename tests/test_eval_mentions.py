@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from eval import (
-    LinkingCounts,
-    LinkingScores,
-    SpanCounts,
-    linking_outcomes,
-    linking_scores,
-    nil_as_class,
-    nil_curve,
-    nil_scores,
-    span_scores,
-    threshold_curve,
-)
+from eval import linking_outcomes, linking_scores, nil_as_class, nil_curve, nil_scores, span_scores, threshold_curve
+from eval.linking import LinkingCounts, LinkingScores
+from eval.spans import SpanCounts
 
 # 0: gold 7; 1: gold 4 or 5; 2: gold 6 or outside; 3: outside; 4: NIL without an id; 5: not annotated
 GOLD = {"gold_indptr": [0, 1, 3, 5, 6, 6, 6], "gold_indices": [7, 4, 5, 6, -1, -1]}
@@ -39,6 +30,10 @@ def grouped(draw):
 
 def csr(rows):
     return np.cumsum([0, *map(len, rows)]), np.array([i for row in rows for i in row], int)
+
+
+def mean(ratios):
+    return float(sum(ratios, Fraction(0)) / max(len(ratios), 1))
 
 
 def by_brute_force(mentions, rows, predicted, candidates, ks):
@@ -97,9 +92,6 @@ def test_a_macro_average_is_the_mean_of_the_ratios_that_have_a_denominator(case,
         assert counts == by_brute_force(mentions, rows, predicted, candidates, [1, 3])
     counted = [counts for counts in macro.groups.values() if counts.mentions]
     retrieved = [counts for counts in counted if counts.retrieved]
-
-    def mean(ratios):
-        return float(sum(ratios, Fraction(0)) / max(len(ratios), 1))
 
     normalized = mean([Fraction(c.correct_retrieved, c.retrieved) for c in retrieved])
     recall = {k: mean([Fraction(c.found[i], c.mentions) for c in counted]) for i, k in enumerate((1, 3))}
@@ -177,7 +169,7 @@ def test_the_best_threshold_is_the_middle_of_the_scores_that_it_parts(case):
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(-4, 4) | st.integers(-2, 2)), max_size=12))
 def test_what_is_above_a_threshold_is_what_lies_below_its_mirror_image(pairs):
-    truth, score = np.array([pair[0] for pair in pairs], bool), np.array([pair[1] for pair in pairs], float)
+    truth, score = (np.array([pair[i] for pair in pairs], kind) for i, kind in enumerate((bool, float)))
     curve, mirrored = threshold_curve(truth, score), nil_curve(truth, -score)
     assert curve.threshold.tolist() == (-mirrored.threshold).tolist()
     assert not np.signbit(curve.threshold[curve.threshold == 0]).any()
@@ -273,9 +265,6 @@ def counted(gold, predicted):
 @given(cases)
 def test_macro_is_the_mean_over_the_items_with_a_denominator(case):
     counts = list(map(counted, *case))
-
-    def mean(ratios):
-        return float(sum(ratios, Fraction(0)) / max(len(ratios), 1))
 
     expected = (
         mean([Fraction(c.shared_tokens, c.predicted_tokens) for c in counts if c.predicted_tokens]),

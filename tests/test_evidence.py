@@ -82,13 +82,19 @@ def test_columns_join_and_divide_names() -> None:
     assert [one["kind"] for one in result.manifest["encoder"]["edges"]["columns"]] == ["text", "code"]
 
 
-def test_rows_that_are_equal_are_one_and_order_changes_nothing() -> None:
+def test_equal_rows_are_one_but_hardly_ever_those_of_one_source() -> None:
     frame = pd.concat([PEOPLE, PEOPLE.iloc[::-1]], ignore_index=True).assign(id=lambda f: [f"r{i}" for i in f.index])
     result, turned = (arbo.Linker().discover(some, **HOW) for some in (frame, frame.iloc[::-1]))
     for i in range(len(PEOPLE)):
         assert result.cluster_of(f"r{i}") == result.cluster_of(f"r{2 * len(PEOPLE) - 1 - i}")
     clusters = [{frozenset(m.id for m in cluster.mentions) for cluster in one.clusters} for one in (result, turned)]
     assert clusters[0] == clusters[1]
+    frame = PEOPLE.assign(shop=["a"] * 20 + ["b"] * 12 + ["a", "a", "b", "a", "b"])
+    result = arbo.Linker().discover(frame, name="name", evidence=["city"], source="shop")
+    (_, shop) = result.manifest["encoder"]["edges"]["columns"]
+    same, another = np.log(shop["m"]) - np.log(shop["u"])
+    assert same < 0 < another
+    assert result.manifest["config"]["evidence"] == "city,shop:source"
 
 
 def test_a_missing_cell_is_that_of_rows_which_agree_and_many_rows_are_one() -> None:
@@ -116,15 +122,6 @@ def test_people_of_one_name_are_told_apart_by_their_columns() -> None:
     assert len(result.clusters) > 100 > len(NAMES)
     assert result.manifest["encoder"]["edges"]["shift"] < -2
     assert any("in log-odds: names -" in line for line in result.choices)
-
-
-def test_rows_of_one_source_are_hardly_ever_one() -> None:
-    frame = PEOPLE.assign(shop=["a"] * 20 + ["b"] * 12 + ["a", "a", "b", "a", "b"])
-    result = arbo.Linker().discover(frame, name="name", evidence=["city"], source="shop")
-    (_, shop) = result.manifest["encoder"]["edges"]["columns"]
-    same, another = np.log(shop["m"]) - np.log(shop["u"])
-    assert same < 0 < another
-    assert result.manifest["config"]["evidence"] == "city,shop:source"
 
 
 @settings(max_examples=20, deadline=None)

@@ -56,7 +56,7 @@ def clusters_of(labels: Any) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(np.asarray(labels) == one).tolist()) for one in np.unique(labels)}
 
 
-def test_the_columns_are_those_of_the_tables(result: arbo.Result, content: tuple[Any, Any]) -> None:
+def test_columns_are_those_of_the_tables_and_exports(result: arbo.Result, content: tuple[Any, Any]) -> None:
     head, columns = content
     links, mentions = result.link_table, result.mention_table
     assert columns["mention"] == mentions["mention_id"].to_pylist()
@@ -71,9 +71,6 @@ def test_the_columns_are_those_of_the_tables(result: arbo.Result, content: tuple
     assert (head["name"], head["mentions"], head["linked"], head["nil"]) == ("sample", 584, 485, 99)
     assert (head["clusters"], head["discovered"]) == (len(result.clusters), len(result.discovered))
     assert sum(size * count for size, count in head["sizes"]) == sum(head["histogram"]["entity"]) == 584
-
-
-def test_sentences_are_those_of_the_export(result: arbo.Result, content: tuple[Any, Any]) -> None:
     _, columns = content
     first = np.concatenate([[0], np.cumsum(columns["spans"])])[:-1]
     start = columns["start"][first]
@@ -190,17 +187,6 @@ def test_a_page_runs_one_script_and_asks_for_nothing(result: arbo.Result, tmp_pa
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_page_without_texts_holds_no_text_of_a_document(result: arbo.Result, tmp_path: Path) -> None:
-    report(result, tmp_path / "run.html", texts=False)
-    blocks = blocks_of((tmp_path / "run.html").read_text("utf-8"))
-    assert blocks.keys() == {"overview", "tables", "cuts"}
-    assert "came alongside" in (result.text_of("D01") or "")
-    assert b"came alongside" not in b"".join(blocks.values())
-    assert pc.count(result.mention_table["expansion"]).as_py()
-    _, columns = unpacked(blocks["tables"])
-    assert (columns["expansion.words"], set(columns["expansion"])) == ([], {-1})
-
-
 def test_columns_hold_what_they_are_given() -> None:
     columns = Columns()
     columns.numbers("n", [3, -1, 2**31 - 1], sorted_=False)
@@ -213,7 +199,7 @@ def test_columns_hold_what_they_are_given() -> None:
     assert found["s"] == ["", "é\u2028</script>", "", "𝄞"]
 
 
-def test_the_verb_writes_a_page(result: arbo.Result, tmp_path: Path, run: Run) -> None:
+def test_the_verb_writes_a_page_also_without_texts(result: arbo.Result, tmp_path: Path, run: Run) -> None:
     result.save(tmp_path / "links")
     job, page = ["explore", tmp_path / "links", "--json", "--out"], tmp_path / "a.html"
     told = run(*job, page).json
@@ -222,3 +208,11 @@ def test_the_verb_writes_a_page(result: arbo.Result, tmp_path: Path, run: Run) -
     assert run("explore", tmp_path / "links", "--out", tmp_path).code == 2
     with pytest.raises(arbo.UsageError):
         report(result, "/dev/null")
+    report(result, tmp_path / "run.html", texts=False)
+    blocks = blocks_of((tmp_path / "run.html").read_text("utf-8"))
+    assert blocks.keys() == {"overview", "tables", "cuts"}
+    assert "came alongside" in (result.text_of("D01") or "")
+    assert b"came alongside" not in b"".join(blocks.values())
+    assert pc.count(result.mention_table["expansion"]).as_py()
+    _, columns = unpacked(blocks["tables"])
+    assert (columns["expansion.words"], set(columns["expansion"])) == ([], {-1})

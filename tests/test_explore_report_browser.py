@@ -47,6 +47,14 @@ def ask(browser: Browser, name: str, *given: Any) -> Any:
     return browser.run(f"arbo.{name}({', '.join(map(json.dumps, given))})")
 
 
+def show(browser: Browser, result: arbo.Result, folder: Path, place: str = "", **how: Any) -> None:
+    """Open the page of a run."""
+    report(result, folder / "page.html", **how)
+    browser.requests.clear()
+    browser.messages.clear()
+    browser.open(folder / "page.html", place)
+
+
 def alike(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a row of the page has the values of a row of a table."""
     return all(wanted[name] == value for name, value in row.items() if name in wanted)
@@ -59,8 +67,7 @@ def address(*words: str) -> str:
 def test_a_table_has_the_shares_of_each_level_of_its_columns(browser: Browser, tmp_path: Path) -> None:
     table = [{"id": str(i), "name": f"Kelp {i % 3} Ltd", "city": f"Oslo {i % 2}"} for i in range(8)]
     result = arbo.Linker().discover(table, name="name", evidence=["city"])
-    report(result, tmp_path / "run.html")
-    browser.open(tmp_path / "run.html")
+    show(browser, result, tmp_path)
     rows = "[...document.querySelectorAll('.bars tr')]"
     cells = browser.run(f"{rows}.map(one => [one.innerText, one.querySelectorAll('.fill').length])")
     ((city,), shown) = result.evidence, [words.split()[0] for words, n in cells if n == 2]
@@ -113,18 +120,6 @@ def test_mentions_are_those_of_show(opened: Browser, result: arbo.Result, nil: b
         assert own["before"] + "".join(own["pieces"]) + own["after"] in text
 
 
-def test_mentions_of_one_thing(opened: Browser, result: arbo.Result) -> None:
-    link = next(link for link in result.links if link.entity is not None)
-    for name, value, of in (
-        ("document", link.mention.document_id, lambda at: at.mention.document_id),
-        ("entity", link.entity, lambda at: at.entity),
-        ("cluster", result.discovered[0].id, lambda at: at.cluster),
-    ):
-        wanted = [at.mention.id for at in result.links if of(at) == value]
-        found = ask(opened, "mentions", {name: value, "limit": 500})
-        assert [row["mention_id"] for row in found["rows"]] == wanted
-
-
 @pytest.mark.parametrize("words", ["PETREL", "fever", "no such words", "D06-3", "D06"])
 def test_a_search_finds_what_show_finds(opened: Browser, result: arbo.Result, words: str) -> None:
     found = ask(opened, "search", words)
@@ -136,7 +131,7 @@ def test_a_search_finds_what_show_finds(opened: Browser, result: arbo.Result, wo
     assert [row["document_id"] for row in found["documents"]] == ([words] if words == "D06" else [])
 
 
-def test_clusters_are_those_of_the_table(opened: Browser, result: arbo.Result) -> None:
+def test_mentions_clusters_and_documents_are_those_of_the_tables(opened: Browser, result: arbo.Result) -> None:
     every = {row["cluster_id"]: row for row in cluster_view(result, np.arange(len(result.clusters))).to_pylist()}
     for nil in (False, True):
         for order, key in (("size", lambda row: -row["size"]), ("name", lambda row: row["name"].lower())):
@@ -144,6 +139,18 @@ def test_clusters_are_those_of_the_table(opened: Browser, result: arbo.Result) -
             assert len(rows) == len(result.discovered if nil else every) - (0 if nil else len(result.discovered))
             assert all(alike(row, every[row["cluster_id"]]) for row in rows)
             assert rows == sorted(rows, key=key)
+    link = next(link for link in result.links if link.entity is not None)
+    values = {"document": link.mention.document_id, "entity": link.entity, "cluster": result.discovered[0].id}
+    for name, value in values.items():
+        wanted = [at.mention.id for at in result.links if value in (at.mention.document_id, at.entity, at.cluster)]
+        found = ask(opened, "mentions", {name: value, "limit": 500})
+        assert [row["mention_id"] for row in found["rows"]] == wanted
+    told = ask(opened, "document", "D01")
+    own = [link.mention for link in result.links if link.mention.document_id == "D01"]
+    assert told["text"] == result.text_of("D01")
+    assert [row["spans"] for row in told["mentions"]] == [[list(span) for span in mention.spans] for mention in own]
+    (row,) = ask(opened, "documents", {"limit": 1})["rows"]
+    assert (row["mentions"], row["nil"]) == (len(own), sum(result.link_of(one.id).entity is None for one in own))
 
 
 def test_a_new_entity_is_near_the_best_candidate_of_its_mentions(opened: Browser, result: arbo.Result) -> None:
@@ -199,22 +206,12 @@ def bridges_of(members: dict[str, Any], result: arbo.Result) -> list[str]:
 
 
 def test_without_lists_a_new_entity_has_no_tree(browser: Browser, result: arbo.Result, tmp_path: Path) -> None:
-    report(replace(result, arrays=dict), tmp_path / "page.html", texts=False)
-    browser.open(tmp_path / "page.html", "#/threshold")
+    show(browser, replace(result, arrays=dict), tmp_path, "#/threshold", texts=False)
     assert "does not keep its graph" in browser.text()
     told = ask(browser, "cluster", result.discovered[0].id)
     assert {(row["parent"], row["step"]) for row in told["members"]} == {(None, None)}
     assert ask(browser, "mentions", {"limit": 1})["rows"][0]["sentence"] is None
     assert ask(browser, "document", "D01")["text"] is None
-
-
-def test_a_document_has_its_mentions_with_all_spans(opened: Browser, result: arbo.Result) -> None:
-    told = ask(opened, "document", "D01")
-    own = [link.mention for link in result.links if link.mention.document_id == "D01"]
-    assert told["text"] == result.text_of("D01")
-    assert [row["spans"] for row in told["mentions"]] == [[list(span) for span in mention.spans] for mention in own]
-    (row,) = ask(opened, "documents", {"limit": 1})["rows"]
-    assert (row["mentions"], row["nil"]) == (len(own), sum(result.link_of(one.id).entity is None for one in own))
 
 
 def test_every_mention_has_its_explanation(opened: Browser, result: arbo.Result) -> None:
@@ -304,8 +301,7 @@ def test_a_bridge_of_a_large_cluster_is_found_beyond_the_tree_shown(browser: Bro
     documents = [document(f"d{i:03}", name) for i, name in enumerate(names)]
     found = linker(None, mention_threshold=0.9, k=640).discover(documents)
     (cluster,) = found.discovered
-    report(found, tmp_path / "page.html")
-    browser.open(tmp_path / "page.html", address("cluster", cluster.id))
+    show(browser, found, tmp_path, address("cluster", cluster.id))
     words = browser.text(".rows").split("\n")
     assert {"marsh root fever", "marsh root fever of hens"} <= set(words)
     assert {f"{cluster.weakest_join:.3f}", "40 mentions below"} <= set(words)
@@ -319,8 +315,7 @@ def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(brows
     spans = {"gap": ((at, at + 5), (at + 15, at + 21)), "all": ((at, at + 21),), "lung": ((at + 10, at + 21),)}
     mentions = tuple(arbo.Mention(id_, "d", own, text_of(own, text)) for id_, own in spans.items())
     found = linker(None).discover([arbo.Document("d", text, mentions)])
-    report(found, tmp_path / "page.html")
-    browser.open(tmp_path / "page.html", "#/document/d")
+    show(browser, found, tmp_path, "#/document/d")
     assert browser.run("document.querySelector('.text').textContent") == text
     hits = "[...document.querySelectorAll('.hit')]"
     pieces = browser.run(f"{hits}.map(one => [one.textContent, ...one.dataset.mention.split(' ').sort()].join())")
@@ -332,14 +327,10 @@ def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(brows
     browser.go("#/mention/gap")
     marked = browser.run("[...document.querySelectorAll('blockquote mark')].map(one => one.textContent)")
     assert (marked, browser.text("blockquote")) == (["heart", "cancer"], "𝄞𝄞 heart and lung cancer 𝄞 left")
-
-
-def test_only_the_parts_of_a_mention_are_marked_in_its_sentence(browser: Browser, tmp_path: Path) -> None:
     text = "A heart and lung cancer."
     spans = {"gap": [(17, 23), (2, 7)], "one": [(2, 7), (4, 11), (11, 16)]}
     mentions = tuple(arbo.Mention(id_, "d", tuple(own), text_of(own, text)) for id_, own in spans.items())
-    report(arbo.Linker().discover([arbo.Document("d", text, mentions)]), tmp_path / "page.html")
-    browser.open(tmp_path / "page.html")
+    show(browser, arbo.Linker().discover([arbo.Document("d", text, mentions)]), tmp_path)
     rows = {row["mention_id"]: row["sentence"] for row in ask(browser, "mentions", {})["rows"]}
     assert rows["gap"] == {"before": "A ", "pieces": ["heart", " and lung ", "cancer"], "after": "."}
     assert rows["one"] == {"before": "A ", "pieces": ["heart and lung"], "after": " cancer."}
@@ -415,10 +406,7 @@ def test_hostile_names_are_text_and_nothing_is_asked_for(browser: Browser, tmp_p
     documents += [document(f"d{i}", name) for i, name in enumerate(names)]
     kb = arbo.KnowledgeBase.of([{"id": f"{name} id", "name": name, "aliases": [f"{name}!"]} for name in names[:100]])
     found = linker(kb).link(documents)
-    report(found, tmp_path / "page.html", name="<script>window.harm = 1</script>")
-    browser.requests.clear()
-    browser.messages.clear()
-    browser.open(tmp_path / "page.html")
+    show(browser, found, tmp_path, name="<script>window.harm = 1</script>")
     elements = "document.querySelectorAll('img, iframe, svg[onload], link[rel=stylesheet], main script').length"
     for link in found.links[::13]:  # each of the marks
         places = [("mention", link.mention.id), ("document", link.mention.document_id), ("cluster", link.cluster)]
@@ -442,9 +430,7 @@ def test_hostile_names_are_text_and_nothing_is_asked_for(browser: Browser, tmp_p
 @pytest.mark.parametrize("n", [0, 1])
 def test_a_run_of_no_or_one_mention_has_all_views(browser: Browser, tmp_path: Path, n: int) -> None:
     found = linker(None).discover([document("only", *["thing"] * n), document("empty")])
-    report(found, tmp_path / "page.html")
-    browser.messages.clear()
-    browser.open(tmp_path / "page.html")
+    show(browser, found, tmp_path)
     for place in ("", "clusters", "nil", "mentions/nil", "documents", "document/empty", "threshold", "search/x"):
         browser.go(f"#/{place}")
         assert "Not found" not in browser.text(), place

@@ -47,7 +47,7 @@ def served(result: arbo.Result, tmp_path: Path) -> Served:
     return client
 
 
-def test_the_server_has_the_blocks_of_the_file(served: Served, result: arbo.Result) -> None:
+def test_the_server_has_the_blocks_of_the_file_also_without_texts_or_graph(served: Served, result: arbo.Result) -> None:
     client, payload = served(), Payload(result, "run")
     assert client.get("/api/overview").json() == json.loads(json.dumps(payload.overview))
     assert client.get("/api/tables").content == payload.tables
@@ -56,9 +56,6 @@ def test_the_server_has_the_blocks_of_the_file(served: Served, result: arbo.Resu
     assert client.get("/api/texts?row=4&row=0").json() == [result.text_of(id_) for id_ in ids]
     assert client.get("/api/entity?id=SP%3A0001").json() == {}
     assert client.get("/api/changes").json() == {"rows": [], "counts": {}, "since": None}
-
-
-def test_a_run_without_texts_or_graph_is_served(served: Served, result: arbo.Result) -> None:
     client = served(of=replace(result, arrays=dict), texts=False)
     assert client.get("/api/texts?row=4").json() == []
     overview = client.get("/api/overview").json()
@@ -179,7 +176,7 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name != "date"} for line in lines]
 
 
-def test_what_a_decision_spreads_to_is_told_before(served: Served, result: arbo.Result) -> None:
+def test_spread_is_told_and_a_pair_of_a_list_answered(served: Served, result: arbo.Result, tmp_path: Path) -> None:
     client = served()
     asked = client.get("/api/review/next").json()["question"]
     row, names = result.row_of[asked["mention_id"]], names_of(result)
@@ -187,9 +184,6 @@ def test_what_a_decision_spreads_to_is_told_before(served: Served, result: arbo.
     assert twins
     assert (asked["spread"]["mentions"], asked["spread"]["ids"]) == (len(twins), twins[:20])
     assert client.get(f"/api/review/question?id={twins[0]}").json()["spread"]["mentions"] == len(twins)
-
-
-def test_a_pair_of_a_list_is_answered(served: Served, tmp_path: Path) -> None:
     client = served(of=arbo.Linker().discover(["Kelp Ltd", "Kelp Limited", "Tern Optics", "Tern Optic"]))
     asked = client.get("/api/review/next").json()["question"]
     ((other, about),) = ((one["id"], one["about"]) for one in asked["choices"])
@@ -258,9 +252,7 @@ def test_applying_obeys_a_given_base(sample: Sample, tmp_path: Path, capsys: pyt
         page_of(tmp_path / "run2", run, file, None, None, tmp_path / "run3")
 
 
-def test_the_address_has_a_secret(
-    run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_addresses_are_secret(run: Run, result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the web server and its application."""
     tokens: list[str] = []
     monkeypatch.setattr("arbo.explore.page.app_of", lambda page, token: token)

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,30 +19,22 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files.write_json({"a": 1}, tmp_path / "tuned.json")
-    with pytest.raises(TypeError):
-        files.write_json({"a": object()}, tmp_path / "tuned.json")
-
-    def full(source: object, target: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(arbo.UsageError, match="No space"):
-        files.write_json({"a": 2}, tmp_path / "tuned.json")
-    with pytest.raises(arbo.UsageError, match="No space"):
-        files.write_lines(["2"], tmp_path / "tuned.json")
-    assert files_in(tmp_path) == {"tuned.json"}
-    assert json.loads((tmp_path / "tuned.json").read_text("utf-8")) == {"a": 1}
-    value = {"a": [float("nan"), (1.5, -float("inf"))], 1: {"b": float("inf")}}
-    assert files.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}
-
-
-def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     for deep in ("run", "deep/run"):
         with pytest.raises(arbo.UsageError, match="cannot write"):
             files.write_json({}, tmp_path / "file" / deep)
     assert (tmp_path / "file").read_text() == "precious"
+    files.write_json({"a": 1}, tmp_path / "tuned.json")
+    with pytest.raises(TypeError):
+        files.write_json({"a": object()}, tmp_path / "tuned.json")
+    monkeypatch.setattr(os, "replace", mock.Mock(side_effect=OSError(28, "No space left on device")))
+    for write, content in ((files.write_json, {"a": 2}), (files.write_lines, ["2"])):
+        with pytest.raises(arbo.UsageError, match="No space"):
+            write(content, tmp_path / "tuned.json")
+    assert files_in(tmp_path) == {"file", "tuned.json"}
+    assert json.loads((tmp_path / "tuned.json").read_text("utf-8")) == {"a": 1}
+    value = {"a": [float("nan"), (1.5, -float("inf"))], 1: {"b": float("inf")}}
+    assert files.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes in folders are of POSIX")
@@ -123,9 +116,7 @@ def test_a_folder_that_is_replaced_is_there_at_any_time(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("exchanges", [pytest.param(True, marks=LINUX), False])
-def test_what_is_in_the_way_of_a_folder_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
-) -> None:
+def test_what_was_in_the_way_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool) -> None:
     if not exchanges:
         monkeypatch.setattr(files, "_exchange", lambda one, other: False)
     (tmp_path / "precious").mkdir()

@@ -190,11 +190,8 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
     elsewhere = {"docbin", "parquet", "ecbplus-events", *formats.GRAPHS}
     assert {name.split()[0] for name in DOCUMENTS} == {*DOCUMENT_FORMATS} - elsewhere
     assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet"}
-    for function, known in (
-        (read_documents, "bioc, brat, .*, tsv"),
-        (read_knowledge_base, "csv, .*, umls"),
-        (lambda _, name: writer(name), "csv, tsv, .*, clusters"),
-    ):
+    functions = read_documents, read_knowledge_base, lambda _, name: writer(name)
+    for function, known in zip(functions, ("bioc, .*, tsv", "csv, .*, umls", "csv, tsv, .*, clusters"), strict=True):
         with pytest.raises(UsageError, match=f"unknown format 'xml'; known: {known}"):
             function(tmp_path, "xml")
 

@@ -9,21 +9,8 @@ from typing import Any
 import obonet
 import pytest
 from builders import save_lines
-from format_files import (
-    ENTITIES,
-    IN_OWL,
-    ORGAN,
-    RDF,
-    TURTLE,
-    node,
-    properties,
-    rows,
-    save,
-    umls_definition,
-    umls_name,
-    umls_type,
-)
-from test_formats import check_fault, check_value, read
+from format_files import IN_OWL, ORGAN, RDF, TURTLE, node, properties, rows, save, umls_definition, umls_name, umls_type
+from test_formats import check_fault, check_value, files_of, read
 
 import arbo
 from arbo.errors import DataError, MissingDependency, UsageError
@@ -189,7 +176,9 @@ def test_no_line_makes_a_regular_expression_run_away(tmp_path: Path, unit: str) 
     assert one_term(tmp_path, f"name: a{long}b", f'synonym: "a{long} ! b" X []', f"xref: a{long}b").name.startswith("a")
 
 
-@pytest.mark.parametrize("value", ['a {x="b"} ! c', 'a {x="b"}', "a{b}", "a { b", "a } b", "a \\! b", "a\\{b}", "a !b"])
+@pytest.mark.parametrize(
+    "value", ['a {x="b"} ! c', 'a {x="b"}', "a{b}", "a { b", "a } b", "a \\! b", "a\\{b}", "a !b", "a ! !"]
+)
 def test_modifiers_and_comments_are_those_of_obonet(tmp_path: Path, value: str) -> None:
     expected = obonet.read.parse_tag_line(f"name: {value}\n").value or "U:1"
     plain = " ".join(re.sub(r"\\(.)", r"\1", expected.replace(r"\n", " ")).split())
@@ -246,7 +235,7 @@ def names_of(one: arbo.Entity) -> tuple[object, ...]:
     return one.id, one.name, one.aliases, one.definition
 
 
-def test_rdf_may_have_a_style_sheet_or_no_prefix_and_labels_that_are_addresses(tmp_path: Path) -> None:
+def test_rdf_may_have_a_style_sheet_or_no_prefix_and_groups_are_counted(tmp_path: Path) -> None:
     rdflib = pytest.importorskip("rdflib")
     text = RDF.format("", "flu")
     styled = text.replace("<!DOCTYPE rdf:RDF []>", '<?xml-stylesheet href="a.xsl"?>')
@@ -257,23 +246,6 @@ def test_rdf_may_have_a_style_sheet_or_no_prefix_and_labels_that_are_addresses(t
     concept = 'ex:a a skos:Concept ; skos:prefLabel "http://e.org/a" ; skos:altLabel "ex:flu" .'
     kb = skos(tmp_path, f"{TURTLE}{concept} {note}")
     assert names_of(kb["ex:a"])[1:] == ("http://e.org/a", ("ex:flu",), "A text.")
-
-
-def test_without_rdflib_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("rdflib")
-    monkeypatch.delitem(sys.modules, "arbo.formats.skos")
-    monkeypatch.setitem(sys.modules, "rdflib", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'arbo\[rdf\]'"):
-        arbo.read_knowledge_base(save(tmp_path, "skos", ENTITIES["skos"]))
-
-
-GROUPS = """
-ex:group a skos:Collection ; skos:prefLabel "Group" . ex:Disease a owl:Class ; skos:prefLabel "Disease" .
-ex:moves a owl:ObjectProperty ; skos:prefLabel "moves" . ex:bare a owl:Class .
-"""
-
-
-def test_groups_classes_and_properties_are_counted_and_subclasses_are_concepts(tmp_path: Path) -> None:
     kind = "ex:Kind <http://www.w3.org/2000/01/rdf-schema#subClassOf> skos:Concept . ex:mild a ex:Kind ;"
     kb = skos(tmp_path, f'{TURTLE}{GROUPS}{kind} skos:prefLabel "mild" ; owl:deprecated "False" .')
     assert [one.name for one in kb] == ["maladie", "influenza", "mild", "fever"]
@@ -281,6 +253,20 @@ def test_groups_classes_and_properties_are_counted_and_subclasses_are_concepts(t
     prefixes = TURTLE[: TURTLE.index("ex:scheme")]
     kb = skos(tmp_path, f"{prefixes}{GROUPS}")  # classes of an ontology, as BioPortal writes them
     assert ([one.name for one in kb], [*kb.notes.values()]) == (["Disease"], [2])
+
+
+def test_without_rdflib_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rdflib")
+    monkeypatch.delitem(sys.modules, "arbo.formats.skos")
+    monkeypatch.setitem(sys.modules, "rdflib", None)
+    with pytest.raises(MissingDependency, match=r"pip install 'arbo\[rdf\]'"):
+        arbo.read_knowledge_base(save(tmp_path, "skos", files_of("entities", "skos")))
+
+
+GROUPS = """
+ex:group a skos:Collection ; skos:prefLabel "Group" . ex:Disease a owl:Class ; skos:prefLabel "Disease" .
+ex:moves a owl:ObjectProperty ; skos:prefLabel "moves" . ex:bare a owl:Class .
+"""
 
 
 @pytest.mark.parametrize("address", ["c1", "#c1", "a/c1"])
@@ -323,12 +309,10 @@ def release(folder: Path, names: list[str], types: list[str], definitions: list[
 )
 def test_types_are_kept_with_all_below_them(tmp_path: Path, types: Any, kept: str) -> None:
     tuis = sorted(TREE)
-    folder = release(
-        tmp_path,
-        [umls_name(tui, tui, f"A{tui}") for tui in tuis],
-        [*(umls_type(tui, tui, TREE[tui]) for tui in tuis), umls_type("T001", "T184", TREE["T184"])],
-        [umls_definition(tui, f"A{tui}", f"About {tui}.") for tui in tuis],
-    )
+    names, types_of = [umls_name(tui, tui, f"A{tui}") for tui in tuis], [umls_type(tui, tui, TREE[tui]) for tui in tuis]
+    types_of.append(umls_type("T001", "T184", TREE["T184"]))
+    texts = [umls_definition(tui, f"A{tui}", f"About {tui}.") for tui in tuis]
+    folder = release(tmp_path, names, types_of, texts)
     kb = read("entities", folder, "umls", types=types)
     assert {entity.name for entity in kb} == {*kept.split()}
     assert all(entity.definition == f"About {entity.name}." for entity in kb)
@@ -336,7 +320,7 @@ def test_types_are_kept_with_all_below_them(tmp_path: Path, types: Any, kept: st
         assert kb["T001"].types == ("Type T001", "Type T184")
 
 
-def test_a_type_that_no_concept_has_is_an_error(tmp_path: Path) -> None:
+def test_types_languages_missing_files_and_repeated_concepts_of_umls(tmp_path: Path) -> None:
     types = [umls_type("C1", "T047", "B2.2"), umls_type("C1", "T033", "")]
     folder = release(tmp_path, [umls_name("C1", "flu", "A1")], types)
     with pytest.raises(UsageError, match=r"no concept has the semantic type T033, T038 with a tree number \(STN\), so"):
@@ -345,10 +329,7 @@ def test_a_type_that_no_concept_has_is_an_error(tmp_path: Path) -> None:
         read("entities", folder, "umls", types="st21pv")
     assert len(ST21PV) == 21
     assert {"T005", "T038", "T103", "T204"} < ST21PV
-
-
-def test_other_languages_and_missing_files_of_umls(tmp_path: Path) -> None:
-    folder = save(tmp_path, "umls", ENTITIES["umls"])
+    folder = save(tmp_path, "umls", files_of("entities", "umls"))
     assert [(entity.id, entity.name) for entity in read_umls(folder, language="SPA")] == [("C1", "Gripe")]
     assert read_umls(folder, language="SPA")["C1"].definition == "Una enfermedad."
     (folder / "MRDEF.RRF").unlink()
@@ -361,9 +342,6 @@ def test_other_languages_and_missing_files_of_umls(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=rf"{absent}\.RRF or {absent}\.RRF\.gz is missing; give the f") as caught:
             read_umls(folder, on_error="skip")
         assert caught.value.file == str(folder)
-
-
-def test_a_concept_in_two_places_is_an_error(tmp_path: Path) -> None:
     names = [umls_name("C1", "Influenza", "A1"), umls_name("C2", "Cold", "A8"), umls_name("C1", "Flu", "A9")]
     with pytest.raises(DataError, match=r"line 3, 'C1': this id is already taken, with different content .*line 1\)"):
         read_umls(release(tmp_path, names, []))

@@ -54,11 +54,8 @@ def graphrag(tmp_path: Path) -> Path:
     names = "source", "target", "description", "weight", "text_unit_ids"
     for row, values in enumerate(LINKS):
         links.append({"id": f"r{row}", **dict(zip(names, values, strict=True)), "combined_degree": 9})
-    units = [
-        {"id": "u1", "entity_ids": ["e0", "e2"], "relationship_ids": ["r0", "other"]},
-        {"id": "u2", "entity_ids": ["e1", "e0"], "relationship_ids": ["r1", "r2"]},
-        {"id": "u3", "entity_ids": ["e1", "e3", "e4"], "relationship_ids": None},
-    ]
+    of = {"u1": ("e0 e2", ["r0", "other"]), "u2": ("e1 e0", ["r1", "r2"]), "u3": ("e1 e3 e4", None)}
+    units = [{"id": id_, "entity_ids": own.split(), "relationship_ids": ties} for id_, (own, ties) in of.items()]
     content: dict[str, list[dict[str, Any]]] = {"entities": entities, "relationships": links, "text_units": units}
     content |= {"documents": units, "communities": units, "covariates": [{"subject_id": "HOLMES, SHERLOCK"}]}
     for name, rows in content.items():

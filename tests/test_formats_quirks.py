@@ -189,6 +189,9 @@ NESTED = '<!ENTITY a "b"><!ENTITY c "&a;&a;">'
 DEEP_XML = f"<document>{'<passage>' * 100_000}{'</passage>' * 100_000}</document>"
 JSON_LIST = "X_Entity_gold_mentions.json"
 MALFORMED: list[tuple[str, str, str, str]] = [
+    ("a.xml", "pubmed", "TI  - No id.\n\nPMID- 1\nTI  - x\n", "line 1: an article has no PMID"),
+    ("a.xml", "pubmed", PUBMED_XML.replace("</PubmedArticleSet>", ""), "not XML"),
+    ("a.xml", "pubmed", PUBMED_XML.replace("<PMID>124</PMID>", ""), "an article has no PMID"),
     *(("X_corpus.txt", "ecbplus", WORDS + words, error) for words, error in (
         (tabs("1_1ecb 0 1 He"), "line 3, '1_1ecb': sentence 0 has word 1 twice"),
         (tabs("1_2ecb 0 0 He", "1_1ecb 4 0 He"), r"line 4, '1_1ecb': this id is already taken, .* \(.*line 1"),
@@ -264,33 +267,16 @@ def test_a_large_document_is_read_and_written(tmp_path: Path, name: str) -> None
 CSV = 'PMID,Title,Abstract,year\n123,Marsh fever in birds.,"AIM: To count - by night and day.",1990\n124,Other.,,\n'
 
 
-def test_titles_and_abstracts_of_a_table_are_texts(tmp_path: Path) -> None:
+def test_titles_abstracts_and_chapters_are_texts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     texts = {"123": "Marsh fever in birds.\nAIM: To count - by night and day.", "124": "Other."}
     assert {one.id: one.text for one in read_documents(tmp_path / "a.csv")} == texts
-
-
-def test_articles_follow_one_another_without_a_blank_line_and_chapters_are_articles(tmp_path: Path) -> None:
     (tmp_path / "a.nbib").write_text("PMID- 1\nTI  - One\nPMID- 2\nTI  - Two\n")
     assert [(one.id, one.text) for one in read_documents(tmp_path / "a.nbib")] == [("1", "One"), ("2", "Two")]
     chapter = "<PMID>7</PMID><ArticleTitle>Marsh</ArticleTitle><Abstract><AbstractText>Fen.</AbstractText></Abstract>"
     book = f"<PubmedBookArticle><BookDocument>{chapter}</BookDocument></PubmedBookArticle></PubmedArticleSet>"
     (tmp_path / "a.xml").write_text(PUBMED_XML.replace("</PubmedArticleSet>", book))
     assert [(one.id, one.text) for one in read_documents(tmp_path / "a.xml")][-1] == ("7", "Marsh\nFen.")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("TI  - No id.\n\nPMID- 1\nTI  - x\n", "line 1: an article has no PMID"),
-        (PUBMED_XML.replace("</PubmedArticleSet>", ""), "not XML"),
-        (PUBMED_XML.replace("<PMID>124</PMID>", ""), "an article has no PMID"),
-    ],
-)
-def test_a_broken_file_is_told_with_its_place(content: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "a.xml").write_text(content)
-    with pytest.raises(arbo.DataError, match=message):
-        read_documents(tmp_path / "a.xml", "pubmed")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
 import pytest
@@ -14,11 +15,8 @@ import arbo
 from arbo.formats.table import read_column, read_entities
 
 FLU = {"document_id": "d1", "text": " Flu, or\r\ncold ", "start": 1, "end": 4, "mention_text": "Flu"}
-ROWS = [
-    {**FLU, "entities": ["D1", "D9"]},
-    {"document_id": "d1", "text": None, "start": 10, "end": 14, "mention_text": "cold", "year": 7},
-    {"document_id": "d2", "text": "None.", "year": 8},
-]
+COLD = {"document_id": "d1", "text": None, "start": 10, "end": 14, "mention_text": "cold", "year": 7}
+ROWS = [{**FLU, "entities": ["D1", "D9"]}, COLD, {"document_id": "d2", "text": "None.", "year": 8}]
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
@@ -38,7 +36,7 @@ def test_tables_of_mentions_are_those_of_frames_and_several_are_one(tmp_path: Pa
     assert [str(item.metadata.get("year")) for item in (corpus.mentions[1], corpus[1])] == ["7", "8"]
 
 
-def test_a_damaged_or_empty_parquet_is_named(tmp_path: Path) -> None:
+def test_damaged_parquet_and_long_missing_or_many_cells(tmp_path: Path) -> None:
     path = tmp_path / "docs.parquet"
     pd.DataFrame({"id": ["d1", "d1"], "text": ["flu", "cold"]}).to_parquet(path)
     with pytest.raises(arbo.DataError, match=r"docs\.parquet, row 1, 'd1': this id is already taken"):
@@ -49,9 +47,6 @@ def test_a_damaged_or_empty_parquet_is_named(tmp_path: Path) -> None:
     pd.DataFrame({"id": [], "text": []}).to_parquet(path)
     with pytest.raises(arbo.DataError, match="no documents in the format parquet"):
         arbo.read_documents(path)
-
-
-def test_long_and_missing_cells_and_many_columns(tmp_path: Path) -> None:
     before = csv.field_size_limit()
     (tmp_path / "docs.csv").write_text(f"id,text\nd,{'a ' * 200_000}\nd1,flu, cold\n,x\nd3,\n")
     corpus = arbo.read_documents(tmp_path / "docs.csv", on_error="skip")
@@ -81,23 +76,12 @@ def test_each_cell_of_a_column_is_a_mention_with_the_columns_beside_it(tmp_path:
     assert corpus.notes == {"blank names are clusters of their own": 1}
 
 
-def test_a_name_stands_in_the_text_beside_it(tmp_path: Path) -> None:
+def test_a_name_stands_in_the_text_beside_it_and_has_the_id_of_its_row(tmp_path: Path) -> None:
     rows = ["id,text,name", "1,A red fen.,fen", "2,fen,fen", "3,the fen,fen", "4,dry,fen"]
     corpus = read_column(save_lines(tmp_path / "t.csv", *rows), "name")
     assert [one.text for one in corpus] == ["A red fen.", "fen", "the fen", "fen\ndry"]
     assert [one.start for one in corpus.mentions] == [6, 0, 4, 0]
     assert {one.text for one in corpus.mentions} == {"fen"}
-
-
-def test_names_of_entities_by_other_columns_and_separators(tmp_path: Path) -> None:
-    for column, cell, names in (("Synonyms", "flu|grippe", ("flu", "grippe")), ("alias", "flu; B", ("flu; B",))):
-        kb = read_entities(save_lines(tmp_path / "kb.csv", f"id,name,{column}", f"E1,influenza,{cell}"), "csv")
-        assert kb.entities[0].aliases == names
-        assert [*kb.notes.values()] == ([] if "|" in cell else [1])
-    assert "separated by `|`" in next(iter(kb.notes))
-
-
-def test_ids_and_unknown_columns_of_a_table(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": [7, 9], "label": ["fen", None], "text": ["x", "y"]})
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
@@ -111,6 +95,19 @@ def test_ids_and_unknown_columns_of_a_table(tmp_path: Path) -> None:
     assert [mention.text for mention in corpus.mentions] == ["fen", " ", "mere"]
     repeated = read_column(save_lines(tmp_path / "ids.csv", "id,label", "7,fen", "7,fen", "8,mere"), "label")
     assert [mention.id for mention in repeated.mentions] == ["7:0-3", "7:0-3#2", "8:0-4"]
+
+
+def test_separators_of_names_and_quotes_of_rows(tmp_path: Path) -> None:
+    for column, cell, names in (("Synonyms", "flu|grippe", ("flu", "grippe")), ("alias", "flu; B", ("flu; B",))):
+        kb = read_entities(save_lines(tmp_path / "kb.csv", f"id,name,{column}", f"E1,influenza,{cell}"), "csv")
+        assert kb.entities[0].aliases == names
+        assert [*kb.notes.values()] == ([] if "|" in cell else [1])
+    assert "separated by `|`" in next(iter(kb.notes))
+    kb = read_entities(save_lines(tmp_path / "kb.tsv", "id\tname\taliases", 'D1\t"hill\tfen"', "D2\tmere\t"))
+    assert [(entity.name, entity.aliases) for entity in kb] == [('"hill', ('fen"',)), ("mere", ())]
+    rows = [f"d1\tthe fen and the hill\t{own}" for own in ('4\t7\t"x', "8\t11\ty", '16\t20\tz"')]
+    corpus = arbo.read_documents(save_lines(tmp_path / "docs.tsv", "document_id\ttext\tstart\tend\ttype", *rows))
+    assert [mention.type for mention in corpus.mentions] == ['"x', "y", 'z"']
 
 
 def test_the_option_of_link_and_discover(run: Run, tmp_path: Path) -> None:
@@ -130,14 +127,6 @@ def test_a_header_of_tsv_is_passed_over_on_the_first_line_alone(tmp_path: Path, 
     kb = read("entities", save_lines(tmp_path / "kb.tsv", header, "D1\tflu", 'id\t"A" blood "group"'), "tsv")
     assert [entity.id for entity in kb] == ["D0"] * header.startswith("D") + ["D1", "id"]
     assert kb["id"].name == '"A" blood "group"'  # quotes that do not match are kept
-
-
-def test_rows_of_a_tsv_do_not_vanish_into_a_quoted_cell(tmp_path: Path) -> None:
-    kb = read_entities(save_lines(tmp_path / "kb.tsv", "id\tname\taliases", 'D1\t"hill\tfen"', "D2\tmere\t"))
-    assert [(entity.name, entity.aliases) for entity in kb] == [('"hill', ('fen"',)), ("mere", ())]
-    rows = [f"d1\tthe fen and the hill\t{own}" for own in ('4\t7\t"x', "8\t11\ty", '16\t20\tz"')]
-    corpus = arbo.read_documents(save_lines(tmp_path / "docs.tsv", "document_id\ttext\tstart\tend\ttype", *rows))
-    assert [mention.type for mention in corpus.mentions] == ['"x', "y", 'z"']
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
@@ -195,9 +184,7 @@ def test_whole_columns_are_read_as_their_rows(tmp_path: Path, text: str, monkeyp
     (tmp_path / "kb.csv").write_bytes(text.encode())
     kb = arbo.read_knowledge_base(tmp_path / "kb.csv")
 
-    def refused(_: object) -> None:
-        raise arbo.DataError("rows alone")
-
+    refused = mock.Mock(side_effect=arbo.DataError("rows alone"))
     monkeypatch.setattr("arbo.formats.table.table_of_columns", refused)
     rows = arbo.read_knowledge_base(tmp_path / "kb.csv")
     assert (kb, [entity.metadata for entity in kb], kb.notes) == (rows, [e.metadata for e in rows], rows.notes)

@@ -9,21 +9,13 @@ import histories
 import networkx as nx
 import numpy as np
 import pytest
+import test_eval_clusters as by
 from builders import document
 from engine_builders import METRICS, assert_same, brute, faiss_threads, make, mention_graph, same, vectors
 from oracles import decisions as decided, graphs, trees
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 from sklearn.metrics.cluster import pair_confusion_matrix
 from test_clustering_search import filtered, names, nearly_equal, rows, rows_of
-from test_eval_clusters import (
-    assert_conll_is_right,
-    assert_each_cut_is_right,
-    clusters_of,
-    from_sklearn,
-    pair_counts,
-    purity_by_pairs,
-    recall_by_definition,
-)
 from test_eval_mentions import by_brute_force, counted, csr
 
 import arbo
@@ -158,15 +150,15 @@ def _clusters(seed: int, folder: Path) -> None:
     rng = np.random.default_rng(seed)
     n, kinds = int(rng.integers(1, 30)), int(rng.integers(1, 9))
     true, pred = rng.integers(-3, kinds - 3, (2, n)).tolist()
-    scores, expected = metrics.clustering_scores(true, pred), from_sklearn(true, pred)
+    scores, expected = metrics.clustering_scores(true, pred), by.from_sklearn(true, pred)
     assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
     (neither, wrong), (missed, right) = (pair_confusion_matrix(true, pred) // 2).tolist()
-    assert pair_counts(true, pred) == (right, wrong, missed, neither)
+    assert by.pair_counts(true, pred) == (right, wrong, missed, neither)
     draws = ([(int(m), int(rng.integers(0, 4))) for m in rng.permutation(7)[: rng.integers(0, 6)]] for _ in "12")
-    sides = [clusters_of(dict(owner)) for owner in draws]
+    sides = [by.clusters_of(dict(owner)) for owner in draws]
     counts = metrics.coreference_counts(*sides)
     for metric in ("muc", "b3", "ceafm", "ceafe", "lea"):
-        slow = [*recall_by_definition(metric, *sides), *recall_by_definition(metric, *sides[::-1])]
+        slow = [*by.recall_by_definition(metric, *sides), *by.recall_by_definition(metric, *sides[::-1])]
         assert counts[metric] == pytest.approx(slow, abs=1e-12), metric
     rooted = list(range(n := int(rng.integers(0, 10))))
     left, right = [], []
@@ -176,9 +168,9 @@ def _clusters(seed: int, folder: Path) -> None:
         rooted.append(n + i)
     forest = rng.integers(-1, 4, n).tolist(), left, right, sorted(rng.choice([-1.5, 0.0, 0.1, 2.0], len(left)).tolist())
     cuts = metrics.all_cuts(*forest)
-    assert cuts.dendrogram_purity == pytest.approx(purity_by_pairs(*forest), abs=1e-14)
-    assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
-    assert_conll_is_right(*forest)
+    assert cuts.dendrogram_purity == pytest.approx(by.purity_by_pairs(*forest), abs=1e-14)
+    by.assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
+    by.assert_conll_is_right(*forest)
 
 
 def _mentions(seed: int, folder: Path) -> None:
@@ -232,14 +224,8 @@ def _problem(rng: np.random.Generator) -> dict[str, Any]:
         if kind == "near":
             made = nearly_equal(size + n_queries, dim, int(rng.integers(99)))
         corpus, queries = made[:size], made[size:]
-    return {
-        "queries": queries,
-        "corpus": corpus,
-        "owner": rng.integers(0, n, size),
-        "n": n,
-        "metric": _one(rng, ["cosine", "dot"]),
-        "self_ids": _one(rng, [None, rng.integers(0, n, n_queries)]),
-    }
+    given = {"queries": queries, "corpus": corpus, "owner": rng.integers(0, n, size), "n": n}
+    return given | {"metric": _one(rng, METRICS), "self_ids": _one(rng, [None, rng.integers(0, n, n_queries)])}
 
 
 def _search(seed: int, folder: Path) -> None:
@@ -340,9 +326,8 @@ def _links(seed: int, folder: Path) -> None:
     if mentions and rng.random() < 0.5:  # at an edge between mentions, or just below it
         edge = np.float32(_one(rng, brute(points, points, len(points), metric=metric).dissimilarity.ravel()))
         limit[1] = float(_one(rng, [edge, np.nextafter(edge, np.float32(-np.inf)), edge - 1e-12]))
-    config = arbo.LinkerConfig(
-        method=method, k=k, per_document=alone, entity_threshold=limit[0], mention_threshold=limit[1], candidates=2
-    )
+    limits: Any = {"entity_threshold": limit[0], "mention_threshold": limit[1]}
+    config = arbo.LinkerConfig(method=method, k=k, per_document=alone, candidates=2, **limits)
     linker = arbo.Linker(arbo.KnowledgeBase(kb), encoder, config)
     documents = [documents[i] for i in rng.permutation(len(documents))]
     found = linker.link(documents)

@@ -20,11 +20,8 @@ import arbo
 from arbo.encoders.index import check_index
 from campaign.runner import Campaign
 
-KB = kb_of(
-    arbo.Entity("E1", "marsh fever", ("swamp fever",), "A fever.", ("Disease",), ("9",), ("M:1",)),
-    arbo.Entity("E2", "kelp blight", metadata={"year": 1990}),
-    arbo.Entity("E3", "fever"),
-)
+_E1 = arbo.Entity("E1", "marsh fever", ("swamp fever",), "A fever.", ("Disease",), ("9",), ("M:1",))
+KB = kb_of(_E1, arbo.Entity("E2", "kelp blight", metadata={"year": 1990}), arbo.Entity("E3", "fever"))
 _KEPT = TemporaryDirectory(prefix="arbo-campaign-folders-")
 
 
@@ -37,13 +34,9 @@ def _corpus() -> arbo.Corpus:
     return arbo.Corpus.of(texts)
 
 
-_CORRECTIONS = [
-    {"mention": "a-0", "entity": "E1", "author": "x"},
-    {"mention": "b-1", "new": "zed"},
-    {"same": ["a-1", "b-1"]},
-    {"different": ["a-0", "b-2"]},
-    {"document": "c", "spans": [[0, 4]], "add": True, "type": "X"},
-]
+_CORRECTIONS = [{"mention": "a-0", "entity": "E1", "author": "x"}, {"mention": "b-1", "new": "zed"}]
+_CORRECTIONS += [{"same": ["a-1", "b-1"]}, {"different": ["a-0", "b-2"]}]
+_CORRECTIONS += [{"document": "c", "spans": [[0, 4]], "add": True, "type": "X"}]
 
 
 @cache

@@ -4,7 +4,7 @@ import asyncio
 import atexit
 import json
 import random
-from functools import cache
+from functools import cache, partialmethod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -72,11 +72,7 @@ class _Client:
     def request(self, method: str, path: str, **options: Any) -> Any:
         return self._loop.run_until_complete(self._asking.request(method, path, **options))
 
-    def get(self, path: str, **options: Any) -> Any:
-        return self.request("GET", path, **options)
-
-    def post(self, path: str, **options: Any) -> Any:
-        return self.request("POST", path, **options)
+    get, post = partialmethod(request, "GET"), partialmethod(request, "POST")
 
 
 @cache
@@ -167,8 +163,5 @@ def _explore(seed: int, folder: Path) -> None:
 
 
 _ASKS = "every request gets JSON, or a 4xx with a sentence"
-CAMPAIGNS = {
-    "service": Campaign(_service, _ASKS, many=200_000, few=240, seconds=60),
-    "reconcile": Campaign(_reconcile, _ASKS, many=200_000, few=240, seconds=60),
-    "explore": Campaign(_explore, _ASKS, many=200_000, few=240, seconds=60),
-}
+_CASES = {"service": _service, "reconcile": _reconcile, "explore": _explore}
+CAMPAIGNS = {name: Campaign(case, _ASKS, many=200_000, few=240, seconds=60) for name, case in _CASES.items()}

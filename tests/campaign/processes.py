@@ -5,20 +5,8 @@ import multiprocessing
 from pathlib import Path
 from random import Random
 
+import jobs as work
 from forked import Verb, forks
-from jobs import (
-    Job,
-    begin,
-    check_finished,
-    check_unfinished,
-    everything,
-    is_hidden,
-    jobs,
-    placed,
-    succeed,
-    tree,
-    undisturbed,
-)
 
 import arbo
 from arbo.corrections.lines import corrections_of
@@ -45,45 +33,45 @@ def _together(commands: list[tuple[str, ...]], folder: Path, dies_after: float |
 def _one_out(seed: int, folder: Path) -> None:
     """The same command, or one of two, of several processes to one --out, of which one may be killed."""
     random = Random(seed)
-    job = random.choice([own for verb in jobs().values() for own in verb])
-    whole = undisturbed(job)
-    place = begin(job, folder / "place", whole.before)
+    job = random.choice([own for verb in work.jobs().values() for own in verb])
+    whole = work.undisturbed(job)
+    place = work.begin(job, folder / "place", whole.before)
     n, dies = random.choice([2, 2, 3, 4, 8]), random.random() < 0.3
     others = job.others if job.name != "train again" else ()
     words = [others if others and random.random() < 0.4 else job.arguments for _ in range(n)]
     dies_after = random.uniform(0, n * whole.seconds) if dies else None
-    codes = _together([placed(own, place) for own in words], folder, dies_after)
+    codes = _together([work.placed(own, place) for own in words], folder, dies_after)
     assert 0 in codes or -9 in codes
-    check_unfinished(job, place, whole, killed=-9 in codes)
+    work.check_unfinished(job, place, whole, killed=-9 in codes)
     if 0 in codes:
-        assert any(name.split("/")[0] == "out" for name in tree(place)), "out is lost"
-    check_finished(job, place, whole)
+        assert any(name.split("/")[0] == "out" for name in work.tree(place)), "out is lost"
+    work.check_finished(job, place, whole)
 
 
 def _one_cache(seed: int, folder: Path) -> None:
     """Several processes with one cache of embeddings, each with an --out of its own."""
     random = Random(seed)
     n = random.choice([2, 3, 4, 8])
-    chosen: list[Job] = [random.choice([jobs()[verb][2] for verb in ("link", "discover")]) for _ in range(n)]
+    chosen: list[work.Job] = [random.choice([work.jobs()[verb][2] for verb in ("link", "discover")]) for _ in range(n)]
     (folder / "cache").mkdir()
     commands = []
     for number, job in enumerate(chosen):
-        undisturbed(job)
+        work.undisturbed(job)
         own = folder / f"p{number}"
         own.mkdir()
         (own / "cache").symlink_to(folder / "cache")
-        commands.append(placed(job.arguments, own))
+        commands.append(work.placed(job.arguments, own))
     dies_after = random.uniform(0, n) if random.random() < 0.3 else None
     codes = _together(commands, folder, dies_after)
     assert set(codes) <= {0, -9}
     for number, (job, code) in enumerate(zip(chosen, codes, strict=True)):
         if code == -9:
-            succeed(job.arguments, folder / f"p{number}")
-        wanted = {name: digest for name, digest in undisturbed(job).files.items() if not name.startswith("cache/")}
-        found = {name: digest for name, digest in tree(folder / f"p{number}").items() if not name.startswith("cache/")}
+            work.succeed(job.arguments, folder / f"p{number}")
+        trees = work.undisturbed(job).files, work.tree(folder / f"p{number}")
+        wanted, found = ({name: one[name] for name in one if not name.startswith("cache/")} for one in trees)
         assert found == wanted
     if -9 not in codes:
-        assert not [name for name in everything(folder) if is_hidden(name)]
+        assert not [name for name in work.everything(folder) if work.is_hidden(name)]
 
 
 def _write(run: arbo.Result, file: str, who: int, n: int) -> None:

@@ -187,15 +187,8 @@ def _keep(name: str, made: int, failed: Sequence[int], seeds: range, seconds: fl
         first, made, failed = before["first"], made + before["cases"], [*before["failed"], *failed]
         seconds += before["seconds"]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True)
-    record[name] = {
-        "cases": made,
-        "failed": failed,
-        "first": first,
-        "seeds": seeds.stop - first,
-        "seconds": round(seconds, 1),
-        "commit": commit.stdout.strip(),
-        "date": datetime.now(UTC).date().isoformat(),
-    }
+    own = {"cases": made, "failed": failed, "first": first, "seeds": seeds.stop - first, "seconds": round(seconds, 1)}
+    record[name] = own | {"commit": commit.stdout.strip(), "date": datetime.now(UTC).date().isoformat()}
     RECORD.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n", "utf-8")
 
 

@@ -61,13 +61,9 @@ def complete_graph(vectors, root, metric):
     if metric == "cosine":
         weight[np.abs(weight) < 1e-6] = 0  # what clustering.vectors takes for rounding
     source, target = np.nonzero(~np.eye(n, dtype=bool))
-    return Graph.from_edges(
-        np.r_[np.zeros(n, np.int64), source + 1],
-        np.r_[np.arange(n) + 1, target + 1],
-        np.r_[root, weight[source, target]].astype(np.float32),
-        n_entities=1,
-        n_nodes=n + 1,
-    )
+    ends = np.r_[np.zeros(n, np.int64), source + 1], np.r_[np.arange(n) + 1, target + 1]
+    lengths = np.r_[root, weight[source, target]].astype(np.float32)
+    return Graph.from_edges(*ends, lengths, n_entities=1, n_nodes=n + 1)
 
 
 def grown(vectors, root, metric, whole):
