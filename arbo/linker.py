@@ -338,23 +338,23 @@ class Linker:
         """Link documents, as far as possible from the memory of a run: the recipe of linking, discovery and growth."""
         config, seconds = self.config, dict[str, float]()
         edited = edit_spans(corpus, corrections) if corrections else Edited(corpus, (), {})
+        lines = edited.lines
         with timed("encode and search", seconds):
             if memory is None:
                 mentions = self._mentions(edited.documents, edited.documents.order)
             else:
                 encoder = self.encoder if self._entities is None else self._entities.fitted
                 mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self._search_all)
-            apart = {id_ for line in edited.lines if line.kind == "different" for id_ in line.mentions}
-            apart = apart if edited.lines else None
+            apart = {id_ for line in lines if line.kind == "different" for id_ in line.mentions} if lines else None
             settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
             nearest = retrieve(mentions, settings, self.announce, self._search_all)
             nearest, gaps = self._with_thresholds(nearest, memory)
             weighed = self._weighed(nearest, config.k, mentions.known)
         with timed("partition", seconds):
             constraints = decisions = None
-            if edited.lines:
+            if lines:
                 inputs, alone = weighed.inputs, config.per_document
-                constraints = constraints_on(edited.lines, inputs, self.kb, config.spread, per_document=alone)
+                constraints = constraints_on(lines, inputs, self.kb, config.spread, per_document=alone)
                 decisions = constraints.decisions
             graph = weighed.graph(config.k, decisions, len(constraints.several) if constraints else 0)
             limits, nil_limit = config.limits(weighed.threshold), config.nil_limit(weighed.threshold)
@@ -417,8 +417,8 @@ class Linker:
         """Return the settings of a search for the ``k`` nearest mentions and, with a knowledge base, nearest entities.
 
         With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
-        if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``,
-        which is None without corrections.
+        if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``; None
+        says that there are no corrections.
         """
         config = self.config
         compared = max(k, self.edges.neighbors) if self.edges and k else k
@@ -429,14 +429,8 @@ class Linker:
         limit = config.limits(mentions.encoder.threshold)[1]
         all_count = is_list or not within_threshold or self.edges is not None or config.nil_linkage == "average"
         within = None if all_count or limit == float("inf") else limit
-        first = None
-        if is_list and k:
-
-            def alike(some: Ids) -> Ids:
-                return first_alike(inputs.taken(some), [groups[row] for row in some], apart or (), config.evidence)
-
-            earlier = mentions.earlier if apart is None else None
-            first = alike(np.arange(len(inputs))) if earlier is None else earlier.first_alike(inputs, alike)
+        earlier = mentions.earlier if apart is None else None
+        first = first_alike(inputs, groups, apart or (), config.evidence, earlier) if is_list and k else None
         return SearchSettings(self.kb, entities, groups, compared, config.candidates, within, alone, first)
 
     def _with_thresholds(self, nearest: Retrieval, memory: Memory | None) -> tuple[Retrieval, dict[str, float]]:

@@ -319,11 +319,6 @@ class Links:
         """The names of the columns, in order."""
         return ["mention_id", *self.columns]
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The names and types of the columns."""
-        return self.slice(0, 0).schema
-
     def slice(self, begin: int = 0, length: int | None = None) -> pa.Table:
         """Make so many rows from one on; by default, all that follow."""
         mentions = self.mention[begin : None if length is None else begin + length]
@@ -382,10 +377,8 @@ def links_of(
         corrected, follows = followed
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
         columns["follows"] = lambda mentions: names.ids_at(follows[mentions])
-    order = [*SCHEMA["links"]].index
-    return Links(
-        names.ids, mention, cluster_ids[1][mention], {name: columns[name] for name in sorted(columns, key=order)}
-    )
+    ordered = {name: columns[name] for name in SCHEMA["links"] if name in columns}
+    return Links(names.ids, mention, cluster_ids[1][mention], ordered)
 
 
 def _decision_columns(

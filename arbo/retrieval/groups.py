@@ -230,12 +230,17 @@ def among_mentions(groups: Sequence[Hashable], first: Ids | None = None) -> list
 
 
 def first_alike(
-    inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str], evidence: str | None
+    inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str], evidence: str | None, earlier: Any = None
 ) -> npt.NDArray[np.int64]:
     """Return the first mention with the same name, type, group and evidence, but for sources, as each; (mentions,).
 
     It is the mention itself if its name is blank, or its id is one of ``apart``. For ``evidence`` see `LinkerConfig`.
+    An `EarlierSearch` without corrections knows that of mentions whose names are not new.
     """
+    if earlier is not None:
+        first, some = earlier.first_alike(inputs)
+        first[some] = some[first_alike(inputs.taken(some), [groups[row] for row in some.tolist()], apart, evidence)]
+        return np.asarray(first, np.int64)
     if evidence is not None:
         cells = cells_of(inputs, named := columns_named(evidence), check=False)
         groups = list(zip(groups, *(cells[name] for name, kind in named if kind != "source"), strict=True))

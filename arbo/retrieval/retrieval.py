@@ -256,19 +256,14 @@ class EarlierSearch:
             lists.ids[rows] = np.where(ids >= 0, rows[ids], -1)
         return lists
 
-    def first_alike(self, inputs: Inputs, alike: Callable[[Ids], Ids]) -> Ids:
-        """Return the first mention like each; only names of new mentions, or whose first one is gone, are compared.
-
-        ``alike`` returns that of each of some mentions, by its place among these. There must be no corrections.
-        """
+    def first_alike(self, inputs: Inputs) -> tuple[Ids, Ids]:
+        """Return the first mention like each, and those whose name has one that is new, or whose first one is gone."""
         number, place = np.full(len(self.mentions.ids) + 1, -1), np.arange(len(self.row))
         number[self.row[self.row >= 0]] = place[self.row >= 0]
         ids, dissimilarity = self.mentions.of_width(1).of(self.row)
         first = np.where(dissimilarity[:, 0] == engine.SAME, number[ids[:, 0]], place)
         names, new = inputs.names_at(place), np.flatnonzero((self.row < 0) | (first < 0))
-        some = np.flatnonzero(pc.is_in(names, names.take(numbers(new))))
-        first[some] = some[alike(some)]
-        return first
+        return first, np.flatnonzero(pc.is_in(names, names.take(numbers(new))))
 
     def as_before(self, lists: Neighbors) -> Ids:
         """Return the row here of each mention whose list of other mentions is still the same; -1 for others."""
