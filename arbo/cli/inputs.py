@@ -287,11 +287,7 @@ def load_linker(how: Chosen, *, discovers: bool = False) -> arbo.Linker:
 
 
 def _check_tuned(tuned: Path, before: arbo.LinkerConfig, settings: arbo.LinkerConfig, **models: Any) -> None:
-    """Raise UsageError if thresholds of a file of `arbo tune` do not fit, as models or settings were others.
-
-    ``before`` are the settings of the file, ``settings`` those that are used, and ``models`` the encoder, the reranker
-    and the edge model that are used.
-    """
+    """Raise UsageError if thresholds of a file of `arbo tune`, with its settings ``before``, do not fit those used."""
     from arbo.encoders.encoder import same_model
     from arbo.linking.config import tuned_model
 

@@ -125,11 +125,7 @@ def edit(
 
 
 def _named_entities(result: arbo.Result) -> list[arbo.Entity]:
-    """Return the discovered entities that people named in corrections, in the order of the run.
-
-    An entity has the id of its cluster, the name that people gave it, and the distinct names of its mentions as
-    aliases, but for pronouns and phrases like "the company"; its types are those of its mentions.
-    """
+    """Return the discovered entities that people named in corrections, in the order of the run."""
     from arbo.text.phrases import refers_back
 
     records = (row["record"] for row in result.corrections if row["status"] == "obeyed")

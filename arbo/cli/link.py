@@ -241,11 +241,7 @@ def discover(
 
 
 def _run(linker: arbo.Linker, documents: arbo.Corpus, out: Path, how: Chosen, as_read: Mapping[str, Any]) -> None:
-    """Link documents or, without a knowledge base, discover entities, and save the result.
-
-    For a preview, only show what corrections change, and save nothing. The manifest keeps how the documents were read
-    (``as_read``), for `arbo add`.
-    """
+    """Link documents or, without a knowledge base, discover entities; save the result, or only preview corrections."""
     given, job = how.of(CORRECTIONS), how.of(JOB)
     if given.preview and given.corrections is None:
         raise UsageError("--preview shows what corrections change; give them to --corrections")

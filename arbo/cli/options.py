@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -29,10 +28,6 @@ option = partial(Option, case_sensitive=False)
 """Makes an option; the case of choices is ignored."""
 
 
-def _expanded(paths: list[Path]) -> list[Path]:
-    return [*map(Path, expanded(paths))]
-
-
 def _replaceable(run: Path) -> Path:
     from arbo.results.run_folder import FORMAT
 
@@ -46,7 +41,9 @@ model = partial(option, rich_help_panel="Models")
 clustering = partial(option, rich_help_panel="Clustering")
 
 _DOCS = "Files, folders, patterns in quotes, or `-` for standard input."
-Documents = Annotated[list[Path], typer.Argument(metavar="DOCS", help=_DOCS, callback=_expanded)]
+Documents = Annotated[
+    list[Path], typer.Argument(metavar="DOCS", help=_DOCS, callback=lambda paths: [*map(Path, expanded(paths))])
+]
 """A pattern means the files that match at the start, and none that the command writes before it reads."""
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 _FIND_MENTIONS = (
@@ -171,8 +168,7 @@ class Shown(NamedTuple):
         return next(((group, key) for group in self.groups if prefix in ("", group.name) and key in group.texts), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """The fields of settings that a command line sets, by the name of their group."""
 
     values: Mapping[str, Mapping[str, Any]]

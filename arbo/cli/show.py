@@ -409,7 +409,14 @@ def explore(
     `arbo explore run --out run.html` writes the page as one file, which asks for nothing from anywhere.
     """
     if out is not None:
-        _write_page(run, out, before, texts=not no_texts)
+        from arbo.explore.report import report
+
+        check_output(out, "page", (".html", ".htm"), run)
+        result, earlier = arbo.Result.load(run), None if before is None else arbo.Result.load(before)
+        size = report(result, out, name=real(run).name, texts=not no_texts, before=earlier)
+        n = result.link_table.num_rows
+        value = {"out": str(out), "mentions": n, "bytes": size, "texts": not no_texts}
+        console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}")
         return
     try:
         from arbo.explore.page import Page, app_of
@@ -431,16 +438,3 @@ def explore(
         sys.stdout.flush()
         serve_at(app_of(page, token), listening)
     console.say("stopped")
-
-
-def _write_page(run: Path, out: Path, before: Path | None, *, texts: bool) -> None:
-    """Write the page of a run as one file."""
-    from arbo.explore.report import report
-
-    check_output(out, "page", (".html", ".htm"), run)
-    result = arbo.Result.load(run)
-    earlier = None if before is None else arbo.Result.load(before)
-    size = report(result, out, name=real(run).name, texts=texts, before=earlier)
-    n = result.link_table.num_rows
-    value = {"out": str(out), "mentions": n, "bytes": size, "texts": texts}
-    console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}")
