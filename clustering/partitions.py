@@ -135,12 +135,13 @@ def partition(
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
     if nil_linkage not in NIL_LINKAGES:
         raise ValueError(f"nil_linkage={nil_linkage!r} is not one of {', '.join(NIL_LINKAGES)}")
+    nil_limit = None if nil_linkage == "single" else np.inf if nil_threshold is None else nil_threshold
     if decisions is not None:
-        return _obey(graph, decisions, method, threshold, nil_linkage, nil_threshold)
+        return _obey(graph, decisions, method, threshold, nil_limit)
     forest, nil = _forest(graph, method, limits(graph, threshold))
-    if nil_linkage == "single":
+    if nil_limit is None:
         return _describe(graph, forest, nil)
-    nil, tree = _average(graph, _among_nil(forest.is_reached, graph.edges_by_mention), nil_threshold)
+    nil, tree = _average(graph, _among_nil(forest.is_reached, graph.edges_by_mention), nil_limit)
     return _describe(graph, forest, nil, tree)
 
 
@@ -172,33 +173,28 @@ def _among_nil(is_reached: Bools, edges: Edges) -> Edges:
     return edges if among.all() else edges.take(among)
 
 
-def _average(graph: Graph, nil: Edges, threshold: float | None) -> tuple[Edges, MergeTree]:
+def _average(graph: Graph, nil: Edges, limit: float) -> tuple[Edges, MergeTree]:
     """Return the edges inside the clusters of average linkage, and its tree."""
     tree = average_tree(Graph(*nil, n_entities=0, n_nodes=graph.n_mentions))
-    label = tree.cut(np.inf if threshold is None else threshold)
+    label = tree.cut(limit)
     return nil.take((label[nil.source] == label[nil.target]) | (nil.weight <= DECIDED)), tree
 
 
 def _obey(
-    graph: Graph,
-    decisions: Decisions,
-    method: Method,
-    threshold: Threshold,
-    nil_linkage: NilLinkage,
-    nil_threshold: float | None,
+    graph: Graph, decisions: Decisions, method: Method, threshold: Threshold, nil_limit: float | None
 ) -> Partition:
-    """Make the partition that obeys decisions, see `clustering.decisions`."""
+    """Make the partition that obeys decisions, see `clustering.decisions`; without a limit, by single linkage."""
     decisions.check(graph)
     entity_limit, mention_limit = (max(limit, DECIDED) for limit in limits(graph, threshold))
     extended, forest = _decided_forest(graph, decisions, method, (entity_limit, mention_limit))
     root, follows = ends_of(forest.parent), _last_decided(forest)
     is_reached = root < -1  # roots are negative; the last, -1, is that of all entities outside the knowledge base
     edges = concatenated([graph.edges_by_mention, decisions.same_edges(graph)])
-    if nil_linkage == "single":
+    if nil_limit is None:
         edges = edges.take((edges.weight <= mention_limit) & (edges.source != edges.target))
     nil, tree = _among_nil(is_reached, edges), None
-    if nil_linkage == "average":
-        nil, tree = _average(graph, nil, nil_threshold)
+    if nil_limit is not None:
+        nil, tree = _average(graph, nil, nil_limit)
     mentions = np.arange(graph.n_mentions, dtype=root.dtype)
     linked = Forest(np.where(is_reached, forest.parent, mentions), np.where(is_reached, forest.weight, np.nan))
     kept, nil = keep_apart(linked, nil, root, decisions.different, extended.n_entities)

@@ -22,6 +22,9 @@ from .kernels import kernel
 from .search import Lists, Search, offer, offer_all, refuses
 from .vectors import Csr, Owners, csr, dissimilarity
 
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""Lengths in 255ths of the longest row, rounded up."""
+
 _DONE = np.float32(-1e30)
 """The partial score of a row that has been scored exactly."""
 
@@ -46,12 +49,12 @@ class Bounds(NamedTuple):
 
     level: Ids
     """(features,) the level of a feature's frequency, from 0; frequencies of a level differ by less than a factor 2."""
-    tail: npt.NDArray[np.uint8]
-    """(levels, rows) the length of a row's part in features of this level or above, in 255ths of the longest row,
-    rounded up. Without levels, all scores are computed."""
-    sketch: npt.NDArray[np.uint8]
-    """(rows, `GROUPS`) the length of a row's part in each group of features, in the same unit. The score of two rows
-    is at most the sum of the products of these lengths."""
+    tail: Bytes
+    """(levels, rows) the length of a row's part in features of this level or above. Without levels, all scores are
+    computed."""
+    sketch: Bytes
+    """(rows, `GROUPS`) the length of a row's part in each group of features. The score of two rows is at most the sum
+    of the products of these lengths."""
 
     @classmethod
     def of(cls, rows: Csr, postings: Csr, longest: float) -> Self:
@@ -162,7 +165,7 @@ def _strongest(rows: Csr, n: int) -> Ids:
 
 
 @kernel
-def _tails(rows: Csr, level: Ids, n_levels: int, longest: float) -> npt.NDArray[np.uint8]:
+def _tails(rows: Csr, level: Ids, n_levels: int, longest: float) -> Bytes:
     indptr, indices, data = rows
     tail = np.zeros((n_levels, len(indptr) - 1), np.uint8)
     square = np.empty(n_levels, np.float64)
@@ -187,7 +190,7 @@ def group_lengths(feature: Ids, value: Floats) -> Weights:
 
 
 @kernel
-def _sketches(rows: Csr, longest: float) -> npt.NDArray[np.uint8]:
+def _sketches(rows: Csr, longest: float) -> Bytes:
     indptr, indices, data = rows
     sketch = np.empty((len(indptr) - 1, GROUPS), np.uint8)
     for row in range(len(sketch)):
@@ -206,7 +209,7 @@ def sketch_of(query: Query, longest: float) -> tuple[Ids, float]:
 
 
 @kernel
-def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> np.int32:
+def most(lengths: Ids, sketch: Bytes) -> np.int32:
     """Return the largest score that two sketches allow, in their unit."""
     total = np.int32(0)
     for group in range(GROUPS):
@@ -293,14 +296,7 @@ def _read_postings(feature: int, weight: np.float32, postings: Csr, scratch: Scr
 
 @kernel
 def _score_able(
-    query: Query,
-    corpus: Corpus,
-    scratch: Scratch,
-    n_able: int,
-    tail: npt.NDArray[np.uint8],
-    rest: float,
-    slack: float,
-    near: List,
+    query: Query, corpus: Corpus, scratch: Scratch, n_able: int, tail: Bytes, rest: float, slack: float, near: List
 ) -> None:
     """Score the rows in ``able`` exactly, unless the list, which grows, or their sketches refuse them."""
     lengths, fine = sketch_of(query, corpus.longest)
@@ -312,7 +308,7 @@ def _score_able(
 
 
 @kernel
-def _able(scratch: Scratch, n_seen: int, tail: npt.NDArray[np.uint8], rest: float, least: float) -> int:
+def _able(scratch: Scratch, n_seen: int, tail: Bytes, rest: float, least: float) -> int:
     """Write the rows seen that can still reach the least score to ``able``; return their number."""
     score, n_able, scale, least_partial = scratch.score, 0, rest / 255, max(least - rest, np.float64(_DONE) / 2)
     for row in scratch.seen[:n_seen]:

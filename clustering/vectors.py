@@ -137,17 +137,7 @@ def _scaled(indptr: Ids, data: Floats) -> Floats:
 
 
 def _dense(matrix: Any) -> tuple[Floats, Ids]:
-    """Return distinct rows in order of first appearance, and the index of each given row among them."""
-    dense, number = float_rows(matrix), dict[bytes, int]()
-    digests = (blake2b(row.data, digest_size=16).digest() for row in dense)
-    place = np.fromiter((number.setdefault(digest, len(number)) for digest in digests), np.int32, len(dense))
-    if len(number) < len(dense):
-        dense = dense[np.unique(place, return_index=True)[1]]
-    return dense, place
-
-
-def float_rows(matrix: Any) -> Floats:
-    """Copy a (rows, dim) array of numbers as float32; see `Vectors.of` for the errors."""
+    """Copy distinct rows as float32 in order of first appearance; also return the place of each given row in them."""
     array, kind = np.asarray(matrix), "masked" if np.ma.is_masked(matrix) else str(np.asarray(matrix).dtype)
     if array.ndim != 2 or array.dtype.kind not in "iuf" or kind == "masked":
         raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {kind} of shape {array.shape}")
@@ -157,7 +147,10 @@ def float_rows(matrix: Any) -> Floats:
     empty = np.flatnonzero(~dense.any(axis=1))
     _refuse(np.union1d(np.flatnonzero(~np.isfinite(total)), empty[array[empty].any(axis=1)]))
     dense += np.float32(0)  # -0 becomes 0, so that equal rows have equal bits
-    return dense
+    number = dict[bytes, int]()
+    digests = (blake2b(row.data, digest_size=16).digest() for row in dense)
+    place = np.fromiter((number.setdefault(digest, len(number)) for digest in digests), np.int32, len(dense))
+    return dense[np.unique(place, return_index=True)[1]] if len(number) < len(dense) else dense, place
 
 
 def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:

@@ -62,11 +62,6 @@ class EarlierNames(NamedTuple):
         text = np.frombuffer("\n".join(tokens).encode(), np.uint8)
         return cls(text, holders, np.array([n]), np.array(of_list), np.empty((0, 2), np.int32), np.empty(0))
 
-    def holders_of(self, tokens: list[str]) -> Ids:
-        """Return the number of first names that have each of these tokens; 1 for an unseen one."""
-        known = dict(zip(self.tokens.tobytes().decode().split("\n"), self.holders.tolist(), strict=False))
-        return np.array([known.get(token, 1) for token in tokens], np.int64)
-
 
 class NameTable(NamedTuple):
     """Names as numbers of tokens, and tokens as letters."""
@@ -96,7 +91,8 @@ class NameTable(NamedTuple):
         tokens, token, begin = [*number], np.concatenate([*parts, np.empty(0, np.int64)]), np.cumsum(sizes)
         kind = np.array([kind_of(one) for one in tokens], np.int8)
         earlier = earlier or EarlierNames.of(tokens, token, begin, kind)
-        holders, n = earlier.holders_of(tokens), earlier.n_names[0]
+        known = dict(zip(earlier.tokens.tobytes().decode().split("\n"), earlier.holders.tolist(), strict=False))
+        holders, n = np.array([known.get(token, 1) for token in tokens], np.int64), earlier.n_names[0]
         rarity = np.log((n + 1) / (holders + 0.5)).clip(0.05) / np.log(n + 2)
         letter = np.unique(np.array([ord(one) for one in "".join(tokens)], np.int32), return_inverse=True)[1]
         letter_begin = np.cumsum([0, *map(len, tokens)])
@@ -113,13 +109,12 @@ class NameTable(NamedTuple):
         """
         assert self.earlier is not None
         out, tokens = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32), self._replace(earlier=None)
-        starts = range(0, len(first), _BLOCK)
 
         def fill(at: int) -> None:
             some = slice(at, at + _BLOCK)
             _compare_all(first[some], second[some], tokens, out[some])
 
-        in_parallel(fill, starts)
+        in_parallel(fill, range(0, len(first), _BLOCK))
         out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
         out[:, OF_LIST:] = self.earlier.of_list
         return out

@@ -54,19 +54,17 @@ class Trees(NamedTuple):
         # Threads wait for each other at every level of every tree, which costs more than it gains with few pairs.
         with threadpool_limits(None if len(features) > _MANY else 1, user_api="openmp"):
             model.fit(np.where(unknown, np.float32(0), features), correct, sample_weight=weight)
-        parts: list[tuple[npt.NDArray[Any], ...]] = []
-        roots: list[int] = []
-        size = 0
-        for (tree,) in model._predictors:
-            nodes = tree.nodes
-            leaf = nodes["is_leaf"].astype(bool)
-            feature = np.where(leaf, -1, nodes["feature_idx"])
-            children = (np.where(leaf, 0, nodes[side] + size) for side in ("left", "right"))
-            goes_left = nodes["missing_go_to_left"] > 0
-            parts.append((feature, nodes["num_threshold"], *children, goes_left, _means(nodes)))
-            roots.append(size)
-            size += len(nodes)
-        columns = [*map(np.concatenate, zip(*parts, strict=True)), np.array(roots)]
+        grown = [tree.nodes for (tree,) in model._predictors]
+        size = np.array([*map(len, grown)])
+        nodes, roots = np.concatenate(grown), np.cumsum(size) - size
+        leaf = nodes["is_leaf"] > 0
+        left, right = (np.where(leaf, 0, nodes[side] + np.repeat(roots, size)) for side in ("left", "right"))
+        value, count = nodes["value"].astype(np.float64), nodes["count"].astype(np.float64)
+        for node in np.flatnonzero(~leaf)[::-1]:  # children have higher numbers
+            below = [left[node], right[node]]
+            value[node] = np.average(value[below], weights=count[below])
+        feature = np.where(leaf, -1, nodes["feature_idx"])
+        columns = [feature, nodes["num_threshold"], left, right, nodes["missing_go_to_left"] > 0, value, roots]
         return cls._of(columns, 1.0, float(model._baseline_prediction.ravel()[0]))
 
     def calibrated(self, features: Floats, correct: npt.NDArray[np.bool_]) -> Self:
@@ -136,15 +134,6 @@ class Trees(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """Return the trees as lists, ready for JSON."""
         return {name: np.asarray(value).tolist() for name, value in self._asdict().items()}
-
-
-def _means(nodes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the value of each leaf, and for each other node the mean of the leaves below it."""
-    value, count = nodes["value"].astype(np.float64), nodes["count"].astype(np.float64)
-    for node in np.flatnonzero(nodes["is_leaf"] == 0)[::-1]:  # children have higher numbers
-        below = [nodes["left"][node], nodes["right"][node]]
-        value[node] = np.average(value[below], weights=count[below])
-    return value
 
 
 @numba.njit(cache=True, parallel=True)

@@ -19,21 +19,7 @@ import scipy.sparse as sp
 from arbo.data import KnowledgeBase, MentionInput, names_of
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.string_table import Bytes, Spans, StringTable, words_of
-from arbo.engine import (
-    Bools,
-    Csr,
-    Floats,
-    Ids,
-    Index,
-    Metric,
-    Vectors,
-    csr,
-    id_dtype,
-    in_parallel,
-    kernel,
-    nearest,
-    ranges,
-)
+from arbo.engine import Bools, Csr, Floats, Ids, Index, Metric, Vectors, csr, id_dtype, in_parallel, kernel, nearest
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 
@@ -114,12 +100,11 @@ class NamedEntities:
         self.n_queries += queries.n
         if "whole" in vars(self) or self.n_queries * _NAMES_PER_QUERY > len(self.owner):
             return None
+        start, items = self.in_name
         for within in _STEPS:
-            names = np.flatnonzero(may_be_near(self.in_name, self.words, queries.matrix[:, :-1], within))
-            start, items = self.in_name
-            length = np.diff(start)[names]
-            in_name = np.append(0, np.cumsum(length)), items[ranges(start[names], length)]
-            some = replace(self, in_name=in_name, alias=self.alias[names], owner=self.owner[names]).vectors()
+            is_near, length = may_be_near(self.in_name, self.words, queries.matrix[:, :-1], within), np.diff(start)
+            in_name = np.append(0, np.cumsum(length[is_near])), items[np.repeat(is_near, length)]
+            some = replace(self, in_name=in_name, alias=self.alias[is_near], owner=self.owner[is_near]).vectors()
             if (nearest(queries, some, k).dissimilarity[:, -1] <= within).all():
                 return some
         return None

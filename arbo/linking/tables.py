@@ -69,7 +69,10 @@ def describe(
     outside = {note: n_outside} if n_outside else {}
     rows = named_entities(retrieval, clusters)
     known = RunEntities.of(kb, constraints.several if constraints else (), gold.rows, rows)
-    mentions = with_gold_entities(mentions, gold, annotated, known)
+    length = np.zeros(len(mentions), np.int32)
+    length[annotated] = np.diff(gold.indptr)
+    own_ids = pa.ListArray.from_arrays(starts(length), known.column("id", gold.rows))
+    mentions = mentions.add_column(mentions.column_names.index("found_score") + 1, "gold_entities", own_ids)
     named = {} if constraints is None else constraints.named(clusters)
     cluster_rows, place = cluster_table(kb, known, retrieval.inputs, clusters, named)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
@@ -188,17 +191,6 @@ class RunEntities(NamedTuple):
 def slices(n: int) -> Iterator[slice]:
     """Divide rows into slices, so that what is made of a slice is never as long as a table; at least one."""
     return (slice(begin, min(begin + _SLICE, n)) for begin in range(0, max(1, n), _SLICE))
-
-
-def with_gold_entities(mentions: pa.Table, gold: Gold, annotated: Ids, known: RunEntities) -> pa.Table:
-    """Return the table of mentions with the knowledge base's own ids of their gold entities.
-
-    ``gold`` are the annotations of the mentions in the ``annotated`` rows.
-    """
-    length = np.zeros(len(mentions), np.int32)
-    length[annotated] = np.diff(gold.indptr)
-    entities = pa.ListArray.from_arrays(starts(length), known.column("id", gold.rows))
-    return mentions.add_column(mentions.column_names.index("found_score") + 1, "gold_entities", entities)
 
 
 def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:

@@ -111,12 +111,11 @@ def choose(
     ``retrieval`` has at least as many neighbours of each mention as the largest of `ks_of`. Ties go to `independent`,
     to small k, and to the mention threshold of ``config``.
     """
-    usual = config.limits(retrieval.threshold)
     scoring = _Scoring.of(gold, objective) if objective in LINKING else None
     if scoring is None:
-        plan = _discovery_plan(retrieval, gold, ks_of(config), config, objective)
+        plan = _discovery_plan(retrieval, gold, config, objective)
     else:
-        plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, usual, method)
+        plan = _linking_plan(retrieval, scoring, config, method)
     trials = tuple(progress((trial() for trial in plan), len(plan)))
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
     if scoring and config.nil_linkage == "average":
@@ -144,21 +143,17 @@ def ks_of(config: LinkerConfig) -> list[int]:
 
 
 def _linking_plan(
-    retrieval: Retrieval,
-    scoring: _Scoring,
-    ks: list[int],
-    usual_k: int,
-    usual: tuple[float, float],
-    method: Method | None,
+    retrieval: Retrieval, scoring: _Scoring, config: LinkerConfig, method: Method | None
 ) -> list[Callable[[], Trial]]:
     """Plan the trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen.
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
-    The linker's ``usual`` thresholds are included, so that tuning over all methods never chooses a worse configuration
+    The linker's own thresholds are included, so that tuning over all methods never chooses a worse configuration
     than the linker's own. Of each nested method, one partition has all entity thresholds above a mention
     threshold, or all mention thresholds above an entity threshold; its best threshold is a trial.
     """
+    ks, usual = ks_of(config), config.limits(retrieval.threshold)
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, usual[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, usual[1])
     mention_limits.sort(key=lambda limit: limit != usual[1])
@@ -181,7 +176,7 @@ def _linking_plan(
 
     plan: list[Callable[[], Trial]] = []
     if "independent" in tried:
-        plan += [partial(best_entity_threshold, "independent", usual_k, usual[1], -np.inf)]
+        plan += [partial(best_entity_threshold, "independent", config.k, usual[1], -np.inf)]
     for k in ks:
         if "arborescence" in tried:
             plan += [partial(at_both, "arborescence", k, *limits) for limits in product(mention_limits, entity_limits)]
@@ -205,7 +200,7 @@ def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, 
 
 
 def _discovery_plan(
-    retrieval: Retrieval, gold: Gold, ks: list[int], config: LinkerConfig, objective: Objective
+    retrieval: Retrieval, gold: Gold, config: LinkerConfig, objective: Objective
 ) -> list[Callable[[], Trial]]:
     """Plan a tree for each k; ties go to small k, then the threshold of ``config``, then a small one."""
     classes = gold.classes
@@ -224,7 +219,7 @@ def _discovery_plan(
         name = "nil_threshold" if average else "mention_threshold"
         return steps.best_mention_threshold(start, usual, name, kept=_may_be_sample(config, gold))
 
-    return [partial(best, k) for k in ks]
+    return [partial(best, k) for k in ks_of(config)]
 
 
 def _may_be_sample(config: LinkerConfig, gold: Gold) -> bool:

@@ -48,9 +48,8 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
         n_entities = int(arrays["graph.entities"])
         edges, n_nodes = (arrays[name] for name in _EDGES), n_entities + run.mention_table.num_rows
         graph = Graph.from_edges(*edges, n_entities=n_entities, n_nodes=n_nodes)
-        if "decided.root" not in arrays:
-            return graph, None
-        return graph, Decisions(*(arrays[f"decided.{key}"] for key in Decisions._fields))
+        decided = (arrays[f"decided.{key}"] for key in Decisions._fields)
+        return graph, Decisions(*decided) if "decided.root" in arrays else None
     weighed = {"edges", "reranker"} & run.manifest["encoder"].keys()
     if "mentions" not in arrays or weighed or run.correction_table is not None:
         return None

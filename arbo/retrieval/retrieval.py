@@ -27,6 +27,7 @@ from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, nea
 from arbo.text.names import normalize_name, without_marks
 
 _NEVER = 9
+_LISTS = "mentions", "mention_dissimilarity", "entities", "entity_dissimilarity"
 FROZEN = "encoder."
 """What the names of the arrays of a fitted encoder begin with."""
 
@@ -162,13 +163,7 @@ class Retrieval:
     @property
     def lists(self) -> dict[str, npt.NDArray[Any]]:
         """The lists of neighbours, as arrays by the names under which a run keeps them."""
-        (ids, dissimilarity), (others, far) = self.mentions, self.entities
-        return {
-            "mentions": ids,
-            "mention_dissimilarity": dissimilarity,
-            "entities": others,
-            "entity_dissimilarity": far,
-        }
+        return dict(zip(_LISTS, (*self.mentions, *self.entities), strict=True))
 
     def has_type(self, type_: str) -> Bools:
         """Return (mentions,) whether each mention has a type; with "", all have it."""
