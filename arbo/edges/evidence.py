@@ -217,6 +217,7 @@ class Evidence:
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
         scored = PairScores(np.column_stack([pairs.first, pairs.second]), pairs.name)
         reasons = partial(model._shares, names, columns)
+        retrieval = replace(retrieval, links=None)  # what a missing cell means may have changed
         return names.weighed(retrieval, k, scored, weight, model.settings, self.names.threshold, reasons)
 
     def _estimated(self, columns: Sequence[Column], pairs: Pairs, probabilities: Callable[[LogOdds], LogOdds]) -> Self:

@@ -252,13 +252,14 @@ class EarlierSearch:
         return lists
 
     def first_alike(self, inputs: Inputs) -> tuple[Ids, Ids]:
-        """Return the first mention like each, and those whose name has one that is new, or whose first one is gone."""
-        number, place = np.full(len(self.mentions.ids) + 1, -1), np.arange(len(self.row))
-        number[self.row[self.row >= 0]] = place[self.row >= 0]
+        """Return the first mention like each, and those with names of new ones; all if an earlier one is gone."""
+        place, old = np.arange(len(self.row)), np.flatnonzero(self.row >= 0)
+        if len(old) < len(self.mentions.ids):
+            return place, place
         ids, dissimilarity = self.mentions.of_width(1).of(self.row)
-        first = np.where(dissimilarity[:, 0] == engine.SAME, number[ids[:, 0]], place)
-        names, new = inputs.names_at(place), np.flatnonzero((self.row < 0) | (first < 0))
-        return first, np.flatnonzero(pc.is_in(names, names.take(numbers(new))))
+        first = np.where(dissimilarity[:, 0] == engine.SAME, old[ids[:, 0]], place)
+        names = inputs.names_at(place)
+        return first, np.flatnonzero(pc.is_in(names, names.take(numbers(np.flatnonzero(self.row < 0)))))
 
     def as_before(self, lists: Neighbors) -> Ids:
         """Return the row here of each mention whose list of other mentions is still the same; -1 for others."""
