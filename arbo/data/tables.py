@@ -74,7 +74,7 @@ class Tables:
         ids, text, n = strings(labels), strings(names), len(names)
         spans = pa.StructArray.from_arrays([numbers(np.zeros(n, np.int32)), pc.utf8_length(text)], ["start", "end"])
         given = {"mention_id": ids, "document_id": ids, "text": text}
-        given["spans"] = pa.ListArray.from_arrays(starts(np.ones(n)), spans)
+        given["spans"] = pa.ListArray.from_arrays(starts(np.ones(n, np.int64)), spans)
         given |= {"metadata": pa.array(metadata, pa.large_string())} if any(metadata) else {}
         rows = {
             name: given[name] if name in given else pa.nulls(n, kind)
