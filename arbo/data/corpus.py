@@ -172,9 +172,6 @@ class Corpus(OnDemand[Document]):
             return self.of_tables(self.tables.taken(np.arange(len(self))[index]))
         return super().__getitem__(index)
 
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
-
     def __repr__(self) -> str:
         return f"Corpus({len(self)} documents, {self.n_mentions} mentions)"
 

@@ -312,9 +312,6 @@ class KnowledgeBase:
             return NotImplemented
         return bool(self.table.select(CONTENT).equals(other.table.select(CONTENT)))
 
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
-
     def __repr__(self) -> str:
         return f"KnowledgeBase({len(self)} entities)"
 
