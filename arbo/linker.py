@@ -391,11 +391,7 @@ class Linker:
         *,
         exchange: bool = False,
     ) -> Result:
-        """Link the changed documents of a run, with its corrections and then further ones.
-
-        ``change`` gets the documents as they came, before any correction. With ``exchange``, the run may have another
-        knowledge base.
-        """
+        """Link what ``change`` makes of the documents of a run as they came, with its corrections and further ones."""
         linker = self._like(memory) if memory.run.manifest["knowledge_base"] is None else self
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)

@@ -103,10 +103,7 @@ def print_title(title: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, total: int = 0) -> None:
-    """Print a table without borders, and how many of the ``total`` rows are left out.
-
-    Columns of numbers are right-aligned. A cell that does not fit is folded.
-    """
+    """Print a table without borders, and how many of the ``total`` rows are left out."""
     from rich.table import Column, Table
     from rich.text import Text
 

@@ -257,11 +257,7 @@ CORRECTIONS: Group[CorrectionsConfig] = Group("corrections", __name__, "Correcti
 
 
 def load_linker(how: Chosen, *, discovers: bool = False) -> arbo.Linker:
-    """Return the linker of the models and settings, without a knowledge base.
-
-    Raise UsageError if ``threshold`` is malformed, or the file of `arbo tune` was tuned with another encoder, reranker
-    or edge model, or with other settings of the reranker, so that its thresholds would not fit.
-    """
+    """Return the linker of the models and settings, without a knowledge base."""
     from arbo.linking.config import tuned_model
 
     models, threshold = how.of(MODELS), how.changes(MODELS).get("threshold")  # a word, as `none` is no limit
@@ -317,10 +313,7 @@ def load_encoder(model: str | None, how: Chosen, tuned: Path | None = None) -> E
 
 
 def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bool) -> Finder:
-    """Return the finder that an option names, with the chosen threshold.
-
-    Raise UsageError for an unknown name, or a threshold of a dictionary, which has no scores.
-    """
+    """Return the finder that an option names, with the chosen threshold."""
     finding, threshold = how.of(FINDING), how.of(FINDING).find_threshold
     if name.lower() == "dictionary":
         if threshold is not None:

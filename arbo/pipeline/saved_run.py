@@ -285,10 +285,7 @@ def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
 
 
 def _with_id(kb: KnowledgeBase, words: str, domain: str | None) -> list[Entity]:
-    """Return entities of a domain with an id or alternative id, in any case and, if none has it so, with any prefix.
-
-    What comes before the last colon is a prefix. As many are returned as a search shows.
-    """
+    """Return entities of a domain with an id or alternative id, in any case and, if none has it so, with any prefix."""
     id_ = words.strip().casefold()
     local = id_.rpartition(":")[2]
     others = kb.table["alternative_ids"]
