@@ -137,7 +137,7 @@ class Linker:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         if self.config.evidence is not None:
             raise UsageError("only discover weighs evidence: put both tables into one, with a column of their source")
-        return self._linked(Corpus.of(documents), corrections_of(corrections) if corrections else ())
+        return self._linked(Corpus.of(documents), corrections_of(corrections) if corrections is not None else ())
 
     def discover(
         self,
@@ -164,7 +164,7 @@ class Linker:
         columns += [] if source is None else [f"{source}:source"]
         config = replace(self.config, evidence=",".join(columns)) if columns else self.config
         linker = self.configured(kb=None, _entities=None, config=config)._suited(corpus)
-        result = linker._linked(corpus, corrections_of(corrections) if corrections else ())
+        result = linker._linked(corpus, corrections_of(corrections) if corrections is not None else ())
         if name is not None and corpus.n_mentions:
             result.manifest["reading"] = {"text_column": name}
         return result
@@ -186,7 +186,8 @@ class Linker:
         if not other_kb:
             check_release(result, self.kb)
         corpus = Corpus.of(documents, result.manifest.get("reading", {}).get("text_column"))
-        return self._grown(Memory.of(result), lambda before: extended(before, corpus), more, exchange=True)
+        memory = Memory.of(result)
+        return self._grown(memory, extended(memory.documents, corpus), more, exchange=True)
 
     def remove(self, result: Run, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
@@ -195,7 +196,8 @@ class Linker:
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        return self._grown(Memory.of(result), lambda before: without(before, ids))
+        memory = Memory.of(result)
+        return self._grown(memory, without(memory.documents, ids))
 
     def find(self, result: Run, names: Iterable[Any]) -> Table:
         """Look names up in a run, which does not change: return those of its clusters that `add` would give them.
@@ -211,7 +213,8 @@ class Linker:
         Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
         UsageError as `remove` does.
         """
-        return self._grown(Memory.of(result, anew=True), lambda before: before)
+        memory = Memory.of(result, anew=True)
+        return self._grown(memory, memory.documents)
 
     def tune(
         self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
@@ -384,20 +387,15 @@ class Linker:
         return replace(result, manifest=manifest, arrays=partial(dict, arrays))
 
     def _grown(
-        self,
-        memory: Memory,
-        change: Callable[[Corpus], Corpus],
-        corrections: Sequence[Correction] = (),
-        *,
-        exchange: bool = False,
+        self, memory: Memory, documents: Corpus, corrections: Sequence[Correction] = (), *, exchange: bool = False
     ) -> Result:
-        """Link what ``change`` makes of the documents of a run as they came, with its corrections and further ones."""
+        """Link the documents of a run, as they came but changed, with its corrections and then further ones."""
         linker = self._like(memory) if memory.run.manifest["knowledge_base"] is None else self
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))
         lines = continued(memory.run.correction_table, corrections)
-        after = linker._linked(change(memory.documents), lines, memory)
+        after = linker._linked(documents, lines, memory)
         return memory.with_notes(after, self.encoder, linker.kb)
 
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:

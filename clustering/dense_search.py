@@ -52,7 +52,7 @@ def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, off
 
         def settle(query: int) -> None:
             some = slice(query, query + 1)
-            own = Lists(*(part[some] for part in lists))
+            own = Lists(lists.ids[some], lists.dissimilarity[some], lists.limit[some])
             own.ids[:], own.dissimilarity[:] = -1, np.inf
             score_found(vectors[some], matrix, every_row, owners, offset, own)
 

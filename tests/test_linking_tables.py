@@ -193,7 +193,7 @@ def test_documents_that_stay_are_not_read(tmp_path: Path, monkeypatch: pytest.Mo
 def giants_of(names: list[str], clusters: Partition) -> list[dict[str, object]]:
     inputs = mention_inputs(arbo.Corpus.of(names), expand_abbreviations=False)
     known: Any = SimpleNamespace(column=lambda name, rows: pa.array(["E"] * len(rows), pa.string()))
-    return describe_giants(inputs, *cluster_table(None, known, inputs, clusters, {}))
+    return describe_giants(inputs, *cluster_table(None, known, inputs, clusters, None))
 
 
 def two_chains(joint: float, *, entity: bool = False) -> Graph:

@@ -139,12 +139,8 @@ class VectorEncoder(Encoder):
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the encoder in a manifest: its metric, and hashes of the vectors."""
-        return {
-            "encoder": "vectors",
-            "metric": self.metric,
-            "mentions": _fingerprint(self.mentions),
-            "entities": _fingerprint(self.entities),
-        }
+        hashes = {name: _fingerprint(getattr(self, name)) for name in ("mentions", "entities")}
+        return {"encoder": "vectors", "metric": self.metric, **hashes}
 
 
 def _stacked(kind: str, ids: Sequence[str], source: VectorSource, dim: int) -> Vectors:

@@ -73,8 +73,7 @@ def describe(
     length[annotated] = np.diff(gold.indptr)
     own_ids = pa.ListArray.from_arrays(starts(length), known.column("id", gold.rows))
     mentions = mentions.add_column(mentions.column_names.index("found_score") + 1, "gold_entities", own_ids)
-    named = {} if constraints is None else constraints.named(clusters)
-    cluster_rows, place = cluster_table(kb, known, retrieval.inputs, clusters, named)
+    cluster_rows, place = cluster_table(kb, known, retrieval.inputs, clusters, constraints)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
     counts: dict[str, Any] = {}
     followed = None
@@ -202,17 +201,9 @@ def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
 
 
 def cluster_table(
-    kb: KnowledgeBase | None,
-    known: RunEntities,
-    mentions: Inputs,
-    clusters: Partition,
-    named: Mapping[int, tuple[int, str]],
+    kb: KnowledgeBase | None, known: RunEntities, mentions: Inputs, clusters: Partition, constraints: Constraints | None
 ) -> tuple[pa.Table, Ids]:
-    """Make the table of clusters; also return the row of each mention's cluster.
-
-    ``named`` maps the label of each cluster that people named to the mention that gives the cluster its id, and to its
-    name.
-    """
+    """Make the table of clusters, some of which people named; also return the row of each mention's cluster."""
     n_entities, order = clusters.n_entities, mentions.rows
     label_of = clusters.labels[n_entities:]
     size = np.bincount(label_of)
@@ -228,7 +219,7 @@ def cluster_table(
     np.minimum.at(first, place, order)
     ids, first = mentions.ids, first[is_new]
     usual = _usual_names(mentions, place, len(entities), len(label))
-    if named:
+    if named := {} if constraints is None else constraints.named(clusters):
         new, names = {node: row for row, node in enumerate(label[is_new].tolist())}, usual.to_pylist()
         for node in named.keys() & new.keys():
             mention, names[new[node]] = named[node]
@@ -359,8 +350,8 @@ def links_of(
     scored = np.where(clusters.entity < retrieval.n_entities, clusters.entity, np.int32(-1))  # not several together
     score, probability = _scores(retrieval, scored, mention, confidence)
     probability[clusters.entity >= retrieval.n_entities] = np.nan
-    columns = _decision_columns(known, node_ids, retrieval, clusters, cluster_ids, score)
-    columns |= _candidate_columns(known, retrieval)
+    columns = _decision_columns(known, retrieval, clusters, cluster_ids, score) | _candidate_columns(known, retrieval)
+    columns["parent"] = lambda mentions: node_ids(clusters.parent[clusters.n_entities + mentions])
     if retrieval.reasons is not None:
         columns |= _reason_columns(node_ids, retrieval, clusters)
     if confidence:
@@ -374,12 +365,7 @@ def links_of(
 
 
 def _decision_columns(
-    known: RunEntities,
-    node_ids: Column,
-    retrieval: Retrieval,
-    clusters: Partition,
-    cluster_ids: tuple[pa.Array, Ids],
-    score: Weights,
+    known: RunEntities, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
 ) -> dict[str, Column]:
     n, entity, near, (ids, place) = clusters.n_entities, clusters.entity, retrieval.entities.dissimilarity, cluster_ids
     parent, weight, heaviest = clusters.parent[n:], clusters.weight[n:], clusters.bottleneck[n:]
@@ -401,7 +387,6 @@ def _decision_columns(
         "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
         "score": lambda mentions: _floats(score[mentions], ~np.isfinite(score[mentions])),
         "margin": margin,
-        "parent": lambda mentions: node_ids(parent[mentions]),
         "parent_is_mention": lambda mentions: numbers(parent[mentions] >= n),
         "step": lambda mentions: _floats(weight[mentions], ~np.isfinite(weight[mentions])),
         "bottleneck": bottleneck,
