@@ -68,8 +68,9 @@ def test_the_summary_names_every_report_and_missed_target_and_make_every_script(
 
 def test_the_figures_of_readme_and_scale_are_those_of_the_results() -> None:
     pages = "".join((ROOT / page).read_text("utf-8") for page in ("README.md", "docs/scale.md"))
-    rows = {row for row in pages.splitlines() if re.search(r"^\| .*(`python benchmarks/|: seconds, GB )", row)}
+    rows = {row for row in pages.splitlines() if re.search(r"^\| .*(`python benchmarks/|: seconds, GB |: MB )", row)}
     jobs = [f"{{scale:{verb}.N.seconds:.0f}}, {{scale:{verb}.N.peak_gb:.1f}}" for verb in ("link", "discover")]
+    jobs.append("{scale:bytes moved[N].written MB:.0f}, {scale:bytes moved[N].read MB:.0f}")
     for text in (
         "{linking:ncbi_disease.accuracy:.3f} | `python benchmarks/linking.py`",
         "{cross_encoder:ncbi_disease.accuracy:.3f} | `python benchmarks/cross_encoder.py --part medic`",
