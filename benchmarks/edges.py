@@ -51,7 +51,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -314,9 +314,7 @@ def with_names(parts: dict[str, Corpus], kb: arbo.KnowledgeBase) -> list[Cell]:
         for system in ("n-grams", "learnt", "learnt with names")
         for of in ("titles", "titles, names")
     ]
-    for cell in order:
-        NAMED.keep(cell, partial(made, figures, cell))
-    return sorted(NAMED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
+    return kept(NAMED, order, figures)
 
 
 def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.EdgeModel) -> list[Cell]:
@@ -329,14 +327,14 @@ def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.Edg
         for direction in DIRECTIONS
         if (part, thresholds) != ("dev", "tuned")
     ]
+    return kept(DIRECTED, order, directed.accuracies)
+
+
+def kept(cells: Cells, order: list[Cell], make: Callable[[Cell], Cell]) -> list[Cell]:
+    """Make and keep the cells that are missing, and return all in this order."""
     for cell in order:
-        DIRECTED.keep(cell, partial(made, directed.accuracies, cell))
-    return sorted(DIRECTED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
-
-
-def made(make: Callable[[Cell], Cell], cell: Cell, _: str) -> Cell:
-    """Make the figures of a cell, whatever its name."""
-    return make(cell)
+        cells.keep(cell, lambda _, cell=cell: make(cell))
+    return sorted(cells.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
 
 
 def main() -> None:
@@ -349,39 +347,32 @@ def main() -> None:
     if given.english:
         raised(train_english(LICENSED, given.data)).save(given.english)
     elif given.genres:
-        tables: Tables = {}
-        collected_rows(tables, genres(corpora()["GUM"]))
-        figures = {key("genres", name): tables["genres"][-1][name] for name in ("n-grams", "arborescence", "minimax")}
-        record_table("edges", "genres", tables["genres"], figures)
+        collected_rows(tables := Tables(), genres(corpora()["GUM"]))
+        record_table("edges", "genres", tables["genres"], by_row(tables))
     else:
         measure()
 
 
 def measure() -> None:
     """Measure everything and record it."""
-    for group, names in GROUPS.items():
-        for name in names:
-            for system in ("n-grams", f"without {group}"):
-                cell = {"corpus": name, "edges": system}
-                CELLS.keep(cell, partial(made, left_out, cell))
-    for name in CONCEPTS:
-        LINKED.keep({"corpus": name}, partial(made, concepts, {"corpus": name}))
-    every = corpora()
+    every, figures, models, tables = corpora(), Figures(), dict[str, arbo.EdgeModel](), Tables()
     kb = titles(every["GUM"])
-    figures: Figures = {}
-    models = {}
     for name, own in every.items():
         begin = time.perf_counter()
         models[name] = arbo.train_edges(own["train"], own["dev"], kb if name == "GUM" else None)
         figures[key(name, "training", "seconds")] = time.perf_counter() - begin
-    tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
-    collected_rows(tables, alone())
-    tables["names"] = with_names(every["GUM"], kb)
-    tables["directions"] = directions(every["GUM"], kb, models["GUM"])
+    collected_rows(tables, genres(every["GUM"]))
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
     collected_rows(tables, pairs(every, models))
+    named = [(name, f"without {group}") for group, names in GROUPS.items() for name in names]
+    order = [{"corpus": name, "edges": edges} for name, without in named for edges in ("n-grams", without)]
+    tables["left_out"] = kept(CELLS, order, left_out)
+    tables["concepts"] = kept(LINKED, [{"corpus": name} for name in CONCEPTS], concepts)
+    collected_rows(tables, alone())
+    tables["names"] = with_names(every["GUM"], kb)
+    tables["directions"] = directions(every["GUM"], kb, models["GUM"])
     for row in tables["linking"]:
         if row["part"] == "test":
             figures[key("gum", row["edges"], row["method"], "accuracy")] = row["accuracy"]
@@ -391,11 +382,15 @@ def measure() -> None:
     for row in tables["clusters"]:
         for score in ("CoNLL", "B-cubed", "ARI"):
             figures[key(row["corpus"], row["edges"], row["threshold"], score)] = row[score]
-    for title in ("left_out", "concepts"):
-        for row in tables[title]:
-            about = [row[name] for name in ("corpus", "edges") if name in row]
-            figures |= {key(title, *about, score): value for score, value in row.items() if isinstance(value, float)}
-    record("edges", figures, tables)
+    record("edges", figures | by_row(tables), tables)
+
+
+def by_row(tables: Tables) -> Figures:
+    """Return the figures of the rows of the tables ``left_out``, ``concepts`` and ``genres``."""
+    rows = [(title, row) for title in ("left_out", "concepts", "genres") for row in tables.get(title, ())]
+    about = [(title, *(row[of] for of in ("corpus", "edges", "genre") if of in row)) for title, row in rows]
+    scores = zip(about, (row.items() for _, row in rows), strict=True)
+    return {key(*of, name): value for of, items in scores for name, value in items if isinstance(value, float)}
 
 
 if __name__ == "__main__":

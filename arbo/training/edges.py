@@ -131,10 +131,7 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
 
 
 def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
-    """Return, by the name of each search, the share that it finds of the pairs of mentions that mean the same.
-
-    The name ``all`` stands for all searches together; see `arbo.edges.features.searched`.
-    """
+    """Return the share of the pairs of mentions that mean the same that each search finds, and ``all`` together."""
     retrieval, facts = compared.retrieval, compared.facts
     label, group = Gold.of(corpus).classes, codes_of(retrieval.groups)
     cluster = codes_of(zip(label.tolist(), group.tolist(), strict=True))
