@@ -72,8 +72,7 @@ def cells_of(inputs: Inputs, columns: Columns, *, check: bool = True) -> dict[st
         known = listed(sorted({key for record in records for key in record}), 20)
         raise UsageError(f"no row has a value in the column {empty[0]!r}; the columns are: {known or 'none'}")
     own = inputs.names, inputs.column("type"), inputs.column("domain")
-    missing = [name for name in names if "" in cells[name]]
-    for name in () if "source" in dict(columns).values() else missing:
+    for name in () if "source" in dict(columns).values() else [name for name in names if "" in cells[name]]:
         keys = [*zip(*own, *(some for other, some in cells.items() if other != name), strict=True)]
         only = dict[Any, str]()
         for key, cell in zip(keys, cells[name], strict=True):

@@ -93,8 +93,7 @@ class Tables:
     @cached_property
     def first(self) -> Ids:
         """(documents,) the row of the first mention of each."""
-        first: Ids = np.cumsum(self.sizes) - self.sizes
-        return first
+        return np.asarray(np.cumsum(self.sizes) - self.sizes)
 
     @cached_property
     def home(self) -> Ids:
@@ -264,8 +263,7 @@ def numbered(mentions: pa.Table) -> Ids:
         there = flat[np.minimum(start + place, len(flat) - 1)]
         keys += list(np.where(place < length[:, None], there, -1).T)
     keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-    order: Ids = np.lexsort(keys[::-1])
-    return order
+    return np.asarray(np.lexsort(keys[::-1]))
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:

@@ -117,8 +117,7 @@ class ComparedNames:
     def of(cls, retrieval: Retrieval, earlier: EarlierNames | None = None) -> Self:
         """Return the mentions that a retrieval compares."""
         lists, n = retrieval.mentions, len(retrieval.inputs)
-        is_alone = lists.dissimilarity[:, :1] != SAME
-        rows = np.flatnonzero(is_alone) if is_alone.size else np.arange(n)
+        rows = np.flatnonzero((lists.dissimilarity[:, :1] != SAME).all(axis=1))
         number = np.full(n + 1, -1, np.int64)
         number[rows] = np.arange(len(rows))
         near, before = lists.of(rows), retrieval.as_before

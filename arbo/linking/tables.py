@@ -286,8 +286,6 @@ class Links:
     """(rows,) ids of the mentions."""
     mention: Ids
     """(rows,) the number of each mention."""
-    cluster: Ids
-    """(rows,) the row of each mention's cluster."""
     columns: Mapping[str, Column]
     """The columns after ``mention_id``."""
 
@@ -361,7 +359,7 @@ def links_of(
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
         columns["follows"] = lambda mentions: names.ids_at(follows[mentions])
     ordered = {name: columns[name] for name in SCHEMA["links"] if name in columns}
-    return Links(names.ids, mention, cluster_ids[1][mention], ordered)
+    return Links(names.ids, mention, ordered)
 
 
 def _decision_columns(

@@ -128,8 +128,7 @@ class Run:
 
     def texts(self, rows: Ints) -> list[str]:
         """Return the texts of documents; raise KeyError if the run has no texts."""
-        texts: list[str] = self.document_table["text"].take(numbers(rows)).to_pylist()
-        return texts
+        return list(self.document_table["text"].take(numbers(rows)).to_pylist())
 
     @cached_property
     def has_texts(self) -> bool:
@@ -199,10 +198,7 @@ class Run:
     @cached_property
     def cluster_rows(self) -> np.ndarray:
         """(mentions,) the row of each mention's cluster."""
-        links = self.link_rows
-        if not isinstance(links, pa.Table):
-            return np.asarray(links.cluster)
-        return rows_among(links["cluster_id"], self.cluster_table["cluster_id"])
+        return rows_among(self.link_rows.select(["cluster_id"])["cluster_id"], self.cluster_table["cluster_id"])
 
     @cached_property
     def parent_rows(self) -> np.ndarray:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -31,8 +30,7 @@ GROUP = 1 << 17
 """Rows of a group in the file of a table."""
 _WRITERS = 2
 """Tables that are written at a time; each needs the memory of a group."""
-_FIRST = 1 << 12
-"""Rows that show whether values of a column are repeated."""
+_FIRST, _INNER = 1 << 12, (".list.element", ".list.element.start", ".list.element.end")
 
 
 def save_run(tables: Mapping[str, Any], manifest: dict[str, Any], folder: PathLike, arrays: Arrays) -> None:
@@ -54,23 +52,14 @@ def save_run(tables: Mapping[str, Any], manifest: dict[str, Any], folder: PathLi
 
 
 def write_table(file: Path, table: pa.Table) -> None:
-    """Write a table, one group of rows after the other; the bytes do not depend on the chunks of its columns."""
-    groups = (table.slice(begin, GROUP).combine_chunks() for begin in range(0, max(1, len(table)), GROUP))
-    first = next(groups)
-    with pq.ParquetWriter(file, first.schema, use_dictionary=[*_repetitive(first)]) as writer:
-        for group in chain([first], groups):
-            writer.write_table(group, GROUP)
-
-
-def _repetitive(table: pa.Table) -> Iterator[str]:
-    """Yield the columns of a file that have lists, or whose values are seldom new: a dictionary makes them smaller."""
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if pa.types.is_nested(field.type):
-            inner = field.type.value_type
-            parts = [f".{one.name}" for one in inner] if pa.types.is_struct(inner) else [""]
-            yield from (f"{field.name}.list.element{part}" for part in parts)
-        elif 2 * pc.count_distinct(some := column.slice(0, _FIRST)).as_py() <= len(some):
-            yield field.name
+    """Write groups of rows, whatever the chunks; lists and columns of repeated values have a dictionary."""
+    some, repeated = table.slice(0, _FIRST), list[str]()
+    for name in some.column_names:
+        if pa.types.is_nested(some[name].type) or 2 * pc.count_distinct(some[name]).as_py() <= len(some):
+            repeated += [name + part for part in ("", *_INNER)]
+    with pq.ParquetWriter(file, some.schema, use_dictionary=repeated) as writer:
+        for begin in range(0, max(1, len(table)), GROUP):
+            writer.write_table(table.slice(begin, GROUP).combine_chunks(), GROUP)
 
 
 def load_run(folder: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:

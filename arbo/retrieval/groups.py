@@ -234,13 +234,17 @@ def first_alike(
 ) -> npt.NDArray[np.int64]:
     """Return the first mention with the same name, type, group and evidence, but for sources, as each; (mentions,).
 
-    It is the mention itself if its name is blank, or its id is one of ``apart``. For ``evidence`` see `LinkerConfig`.
-    An `EarlierSearch` without corrections knows that of mentions whose names are not new.
+    It is the mention itself if its name is blank, which is its own group, or its id is one of ``apart``. For
+    ``evidence`` see `LinkerConfig`. An `EarlierSearch` without corrections, of which no mention is gone, knows that of
+    mentions with no new name.
     """
-    if earlier is not None:
-        first, some = earlier.first_alike(inputs)
+    place = np.arange(len(inputs))
+    if earlier is not None and len(old := np.flatnonzero(earlier.row >= 0)) == len(earlier.mentions.ids):
+        ids, dissimilarity = earlier.mentions.of_width(1).of(earlier.row)
+        first, names = np.where(dissimilarity[:, 0] == engine.SAME, old[ids[:, 0]], place), inputs.names_at(place)
+        some = np.flatnonzero(pc.is_in(names, names.take(numbers(np.flatnonzero(earlier.row < 0)))))
         first[some] = some[first_alike(inputs.taken(some), [groups[row] for row in some.tolist()], apart, evidence)]
-        return np.asarray(first, np.int64)
+        return first
     if evidence is not None:
         cells = cells_of(inputs, named := columns_named(evidence), check=False)
         groups = list(zip(groups, *(cells[name] for name, kind in named if kind != "source"), strict=True))
@@ -250,14 +254,9 @@ def first_alike(
     names = names_in(mentions)
     name, type_ = (coded(pc.fill_null(column, ""))[0] for column in (names, mentions["type"]))
     key = (name * (type_.max(initial=0) + 1) + type_) * (group.max(initial=0) + 1) + group
-    is_alone = np.asarray(pc.equal(pc.utf8_trim_whitespace(names), ""))
-    if apart:
-        is_alone |= np.asarray(pc.is_in(mentions["mention_id"], pa.array(sorted(apart), pa.string())))
-    place = np.arange(len(key))
-    which, distinct = coded(pa.chunked_array([numbers(np.where(is_alone, -1 - place, key))]))
-    first = np.empty(len(distinct), np.int64)
-    first[which[::-1]] = place[::-1]
-    return first[which]
+    is_apart = np.asarray(pc.is_in(mentions["mention_id"], pa.array(sorted(apart), pa.string())))
+    _, first, which = np.unique(np.where(is_apart, -1 - place, key), return_index=True, return_inverse=True)
+    return np.asarray(first[which], np.int64)
 
 
 def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:
@@ -303,7 +302,7 @@ def nearest_within(
     lists = Neighbors.empty(queries.n, k)
     most = 0 if isinstance(things, GroupedEntities) else _SMALL
     small = [group for group in groups if len(group.things) <= most]
-    for begin in range(0, len(small), _TOGETHER) if most else ():
+    for begin in range(0, len(small), _TOGETHER) if most and k else ():
         _compare_all(small[begin : begin + _TOGETHER], queries, lists, metric, np.inf if within is None else within)
     large = [group for group in groups if len(group.things) > most]
     results = search_all((_search(group, queries, things, k) for group in large), k, **options)
@@ -319,8 +318,7 @@ def _compare_all(groups: Sequence[Group], queries: Vectors, lists: Neighbors, me
     query, thing = query[query != thing], thing[query != thing]
     dissimilarity = engine.pair_dissimilarity(queries, queries, query, thing, metric=metric)
     near = dissimilarity <= np.float32(within)
-    if lists.ids.shape[1]:
-        fill(lists, query[near], thing[near], dissimilarity[near])
+    fill(lists, query[near], thing[near], dissimilarity[near])
 
 
 @engine.kernel

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo import engine
 from arbo.data import KnowledgeBase
-from arbo.data.arrow import numbers
 from arbo.data.corpus import Inputs
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
@@ -138,7 +136,7 @@ class Retrieval:
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
     as_before: Ids | None = None
     """(mentions,) the row in an earlier run of each mention that has the neighbours of then; -1 for others."""
-    links: Callable[[Ids, list[str]], pa.Table] | None = None
+    links: Callable[[Ids, list[str]], Any] | None = None
     """Returns columns of links of the earlier run, in rows of `as_before`; None without, or if reasons may change."""
     kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Arrays that an edge model or a reranker needs again when the run grows."""
@@ -219,8 +217,7 @@ class EarlierSearch:
     gone or has changed; without a knowledge base, nothing."""
     search_all: SearchAll
     """Searches what is not known, see `arbo.retrieval.groups.search_all`."""
-    links: Callable[[Ids, list[str]], pa.Table] | None
-    """See `Retrieval`."""
+    links: Callable[[Ids, list[str]], Any] | None  # see `Retrieval`
 
     def nearest_within(
         self,
@@ -250,16 +247,6 @@ class EarlierSearch:
             )
             lists.ids[rows] = np.where(ids >= 0, rows[ids], -1)
         return lists
-
-    def first_alike(self, inputs: Inputs) -> tuple[Ids, Ids]:
-        """Return the first mention like each, and those with names of new ones; all if an earlier one is gone."""
-        place, old = np.arange(len(self.row)), np.flatnonzero(self.row >= 0)
-        if len(old) < len(self.mentions.ids):
-            return place, place
-        ids, dissimilarity = self.mentions.of_width(1).of(self.row)
-        first = np.where(dissimilarity[:, 0] == engine.SAME, old[ids[:, 0]], place)
-        names = inputs.names_at(place)
-        return first, np.flatnonzero(pc.is_in(names, names.take(numbers(np.flatnonzero(self.row < 0)))))
 
     def as_before(self, lists: Neighbors) -> Ids:
         """Return the row here of each mention whose list of other mentions is still the same; -1 for others."""
