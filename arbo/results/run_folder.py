@@ -53,7 +53,7 @@ def save_run(tables: Mapping[str, Any], manifest: dict[str, Any], folder: PathLi
 
 def write_table(file: Path, table: pa.Table) -> None:
     """Write groups of rows, whatever the chunks; lists and columns of repeated values have a dictionary."""
-    some, repeated = table.slice(0, _FIRST), list[str]()
+    some, repeated = table.slice(0, min(GROUP, _FIRST)), list[str]()
     for name in some.column_names:
         if pa.types.is_nested(some[name].type) or 2 * pc.count_distinct(some[name]).as_py() <= len(some):
             repeated += [name + part for part in ("", *_INNER)]
