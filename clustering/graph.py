@@ -72,10 +72,9 @@ class Graph:
             raise ValueError(f"n_entities={n_entities} must lie between 0 and n_nodes={n_nodes}")
         sources, targets = _node_ids("source", source, n_nodes), _node_ids("target", target, n_nodes)
         weights = _finite_weights(weight)
-        if not len(sources) == len(targets) == len(weights):
-            raise ValueError(
-                f"source, target and weight differ in length: {len(sources)}, {len(targets)}, {len(weights)}"
-            )
+        lengths = [len(sources), len(targets), len(weights)]
+        if len({*lengths}) > 1:
+            raise ValueError(f"source, target and weight differ in length: {', '.join(map(str, lengths))}")
         return cls(sources, targets, weights, n_entities, n_nodes)
 
     @staticmethod

@@ -123,14 +123,11 @@ class Index:
         parts: dict[str, Any] = {"matrix": self.matrix, "owners": self.owners[:-1]}
         if self.is_sparse:
             parts |= {"postings": self.postings, "bounds": self.bounds}
-        arrays_of_parts = {
-            "sizes": np.array([self.n, self.dim, self.owners.several]),
-            "longest": np.array(self.longest),
-        }
+        named = {"sizes": np.array([self.n, self.dim, self.owners.several]), "longest": np.array(self.longest)}
         for name, part in parts.items():
             arrays = part if isinstance(part, tuple) else (part,)
-            arrays_of_parts |= {f"{name}.{place}": array for place, array in enumerate(arrays)}
-        return arrays_of_parts
+            named |= {f"{name}.{place}": array for place, array in enumerate(arrays)}
+        return named
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:

@@ -48,10 +48,8 @@ class Neighbors(NamedTuple):
         ids, dissimilarity = self.first(k)
         if ids.shape[1] == k:
             return Neighbors(ids, dissimilarity)
-        missing = ((0, 0), (0, k - ids.shape[1]))
-        return Neighbors(
-            np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf)
-        )
+        more = ((0, 0), (0, k - ids.shape[1]))
+        return Neighbors(np.pad(ids, more, constant_values=-1), np.pad(dissimilarity, more, constant_values=np.inf))
 
     def of(self, queries: Ids) -> "Neighbors":
         """Return the lists of these queries."""

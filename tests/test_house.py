@@ -40,7 +40,7 @@ BUDGETS = {
     "arbo/spans": 1165,  # 1,100 before a tagger (270)
     "arbo/text": 722,  # normalises many names in one pass; signs
     "arbo/training": 2445,  # 3,200
-    "clustering": 3624,  # 4,500
+    "clustering": 3618,  # 4,500
     "eval": 3225,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""

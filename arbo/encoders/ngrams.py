@@ -157,9 +157,7 @@ class NgramEncoder(Encoder):
         grams = StringTable.of(Spans.of(distinct_grams))
         n, workers = len(words), os.cpu_count() or 1
         total = np.zeros((workers, n + len(grams)))
-        in_parallel(
-            lambda one: _count(in_name, (start, in_word), is_first, one, workers, total[one], n), range(workers)
-        )
+        in_parallel(lambda i: _count(in_name, (start, in_word), is_first, i, workers, total[i], n), range(workers))
         word_count, gram_count = np.split(total.sum(axis=0), [n])
         known = Frequencies(len(distinct), words, grams, word_count, gram_count)
         fitted = replace(self, frequencies=known)

@@ -395,17 +395,15 @@ def _candidate_columns(known: RunEntities, retrieval: Retrieval) -> dict[str, Co
     ids, dissimilarity = retrieval.entities
     offset = np.float32(retrieval.offset)
 
-    def lists(mentions: Ids, values: Callable[[Bools], pa.Array]) -> pa.Array:
-        """Return a list for each mention, with the values of its candidates, of which it may have fewer than others."""
-        is_there = ids[mentions] >= 0
-        return pa.ListArray.from_arrays(starts(is_there.sum(axis=1)), values(is_there))
+    def candidates(mentions: Ids) -> pa.Array:
+        some = ids[mentions]
+        return pa.ListArray.from_arrays(starts((some >= 0).sum(axis=1)), known.column("id", some[some >= 0]))
 
-    return {
-        "candidates": lambda mentions: lists(mentions, lambda there: known.column("id", ids[mentions][there])),
-        "candidate_scores": lambda mentions: lists(
-            mentions, lambda there: numbers((offset - dissimilarity[mentions])[there])
-        ),
-    }
+    def scores(mentions: Ids) -> pa.Array:
+        some, near = ids[mentions], offset - dissimilarity[mentions]
+        return pa.ListArray.from_arrays(starts((some >= 0).sum(axis=1)), numbers(near[some >= 0]))
+
+    return {"candidates": candidates, "candidate_scores": scores}
 
 
 def _scores(

@@ -132,10 +132,8 @@ def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None, *
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
         for column, what in _COMPARED.items():
-            first_values, its = (
-                of.gold_labels if column == "gold" else of.mention_table[column] for of in (first, run)
-            )
-            if first_values != its:
+            one, its = (of.gold_labels if column == "gold" else of.mention_table[column] for of in (first, run))
+            if one != its:
                 wrong = f"{name} and {other} differ in {what}; compare only results of the same documents and mentions,"
                 raise UsageError(f"{wrong} or, if arbo found the mentions, give `arbo evaluate` the option --gold")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
