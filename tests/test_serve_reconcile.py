@@ -28,7 +28,7 @@ MANIFEST = {
     "defaultTypes": [_NAMED],
 }
 _MATCH = {"score": float, "match": bool, "type": [_NAMED], "features": [{"id": str, "value": (float, bool)}]}
-BATCH, SUGGESTED = {"*": {"result": [_NAMED | _MATCH]}}, {"result": [_NAMED]}
+BATCH, SUGGESTED = {"*": {"result": [_NAMED | _MATCH]}}, {"result": [_NAMED | {"notable?": [_NAMED]}]}
 _CELL = ({"id": str, "name": str}, {"str": str}, {"float": float}, {"int": int})
 EXTENDED = {"meta": [_NAMED], "rows": {"*": {"*": [_CELL]}}}
 
