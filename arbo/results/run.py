@@ -46,8 +46,7 @@ class Run:
 
     The first fields are the tables of `arbo.results.schema`, in its order. Those of mentions and of links have a row
     for each mention, the others for each cluster, each document, each entity that is a link or a candidate, and each
-    correction.
-    `arbo.Result` adds methods to explain, evaluate and save a run.
+    correction. `arbo.Result` adds methods to explain, evaluate and save a run.
     """
 
     mention_table: pa.Table
@@ -223,9 +222,8 @@ class Run:
     @cached_property
     def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of all mentions, sorted by cluster, and the offset of each cluster among them."""
-        cluster = self.cluster_rows
-        order = np.argsort(cluster, kind="stable")
-        return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
+        order = np.argsort(self.cluster_rows, kind="stable")
+        return order, np.searchsorted(self.cluster_rows[order], np.arange(self.cluster_table.num_rows + 1))
 
     def _links(self, begin: int, length: int) -> list[Link]:
         links, mentions = (table.slice(begin, length) for table in (self.link_table, self.mention_table))

@@ -19,17 +19,14 @@ from arbo.files import READING_HEADERS, Format, PathLike, check_hashes, real, wh
 from arbo.results.schema import SCHEMA, problem_of
 
 ADVICE, MANIFEST = "run the job again", "manifest.json"
-CORRECTIONS = "corrections"
-"""The table that a run without corrections lacks."""
+CORRECTIONS = "corrections"  # the table that a run without corrections lacks
 ARRAYS = "growth.npz"
 """The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
 _KEYS = dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict)
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 FORMAT = Format("arbo-run", 2, _KEYS, "a run folder", ADVICE, MANIFEST, _VERSIONS)
-GROUP = 1 << 17
-"""Rows of a group in the file of a table."""
-_WRITERS = 2
-"""Tables that are written at a time; each needs the memory of a group."""
+GROUP = 1 << 17  # rows of a group in the file of a table
+_WRITERS = 2  # tables that are written at a time; each needs the memory of a group
 _FIRST, _INNER = 1 << 12, (".list.element", ".list.element.start", ".list.element.end")
 
 
@@ -46,8 +43,7 @@ def save_run(tables: Mapping[str, Any], manifest: dict[str, Any], folder: PathLi
             files = {partial / f"{name}.parquet": tables[name] for name in names if tables[name] is not None}
             [*pool.map(write_table, files, files.values())]
         if arrays:
-            named: dict[str, Any] = {**arrays}
-            np.savez(partial / ARRAYS, **named)
+            np.savez(partial / ARRAYS, **dict[str, Any](arrays))
         FORMAT.write(partial, manifest)
 
 

@@ -234,9 +234,8 @@ def first_alike(
 ) -> npt.NDArray[np.int64]:
     """Return the first mention with the same name, type, group and evidence, but for sources, as each; (mentions,).
 
-    It is the mention itself if its name is blank, which is its own group, or its id is one of ``apart``. For
-    ``evidence`` see `LinkerConfig`. An `EarlierSearch` without corrections, of which no mention is gone, knows that of
-    mentions with no new name.
+    It is the mention itself if its name is blank, which is its own group, or its id is in ``apart``; for ``evidence``
+    see `LinkerConfig`. An `EarlierSearch` without corrections, of which nothing is gone, knows that of names not new.
     """
     place = np.arange(len(inputs))
     if earlier is not None and len(old := np.flatnonzero(earlier.row >= 0)) == len(earlier.mentions.ids):
