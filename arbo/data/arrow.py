@@ -116,8 +116,12 @@ def numbers(values: npt.NDArray[Any], *, missing: Bools | None = None) -> pa.Arr
 
 def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
     """Return the first row of each value among the known ones; -1 for a value that is missing among them, or null."""
-    rows: Ints = pc.fill_null(pc.index_in(values, known, skip_nulls=True), -1).to_numpy().astype(np.int64)
-    return rows
+    if 8 * len(values) < len(known):  # only few are hashed
+        few = values.unique()
+        place, first = rows_among(known, few), np.full(len(few) + 1, -1)
+        first[place[::-1]] = np.arange(len(known))[::-1]  # so that the first row stays
+        return np.append(first[:-1], -1)[rows_among(values, few)]
+    return np.asarray(pc.fill_null(pc.index_in(values, known, skip_nulls=True), -1).to_numpy(), np.int64)
 
 
 def codes_of(values: Iterable[Hashable]) -> Ints:

@@ -136,8 +136,7 @@ class Retrieval:
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
     as_before: Ids | None = None
     """(mentions,) the row in an earlier run of each mention that has the neighbours of then; -1 for others."""
-    links: Callable[[Ids, list[str]], Any] | None = None
-    """Returns columns of links of the earlier run, in rows of `as_before`; None without, or if reasons may change."""
+    links: Callable[[Ids, list[str]], Any] | None = None  # columns in rows of `as_before`; None if reasons may change
     kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Arrays that an edge model or a reranker needs again when the run grows."""
 
@@ -361,7 +360,8 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
         encoder.threshold,
         encoder.settings,
         settings.within,
-        **({} if earlier is None else {"as_before": earlier.as_before(neighbors), "links": earlier.links}),
+        as_before=None if earlier is None else earlier.as_before(neighbors),
+        links=None if earlier is None else earlier.links,
     )
     return _spelled(nearest, settings.kb) if settings.kb else nearest
 
