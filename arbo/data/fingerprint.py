@@ -23,10 +23,8 @@ _OF_DOCUMENTS = "document_id", "domain", "text"
 _OF_MENTIONS = "mention_id", "spans", "text", "type", "gold", "cluster"
 Hashes = npt.NDArray[np.uint64]
 
-_DOCUMENTS = 1 << 12
-"""Number of documents that are hashed at a time; the fingerprint depends on it."""
-_TOGETHER = 1 << 18
-"""Number of bytes or items that are hashed at a time."""
+_DOCUMENTS = 1 << 12  # number of documents that are hashed at a time; the fingerprint depends on it
+_TOGETHER = 1 << 18  # number of bytes or items that are hashed at a time
 _BYTES = 6
 """Of each hash that a model keeps, so that of a million documents and a million others, one pair is equal with a
 probability of 0.4 %."""

@@ -35,8 +35,7 @@ from arbo.errors import DataError, UsageError, listed
 from arbo.files import Format, PathLike, map_array, real, save_arrays, whole_folder, write_lines, writing
 from arbo.text.names import normalize_name
 
-_TOGETHER = 1 << 12
-"""Number of entities whose fields become values of Python at a time."""
+_TOGETHER = 1 << 12  # number of entities whose fields become values of Python at a time
 _GROUPS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 _SPELLINGS = {spelling.casefold(): group for group in _GROUPS for spelling in group}
 """The spellings of prefixes of cross-references."""

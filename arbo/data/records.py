@@ -17,8 +17,7 @@ from arbo.errors import DataError, UsageError
 
 OnError = Literal["fail", "skip"]
 
-_MOST_ITEMS, _MOST_MENTIONS = 1 << 13, 1 << 16
-"""Items, and mentions of documents, that are kept as objects while they are read."""
+_MOST_ITEMS, _MOST_MENTIONS = 1 << 13, 1 << 16  # items, and their mentions, that are objects while they are read
 
 logger = logging.getLogger(__name__)
 
