@@ -2,11 +2,12 @@
 
 The log-odds of a pair are those of the names model, less a penalty if the names `differ`, and for each column the
 logarithm of m / u: how often the column is as alike as here in pairs that are one, and in pairs that are not (Fellegi
-and Sunter 1969). m and u are estimated by expectation maximisation over the pairs of the table, a fixed number of
-steps from the odds of the names model alone. In a step the pairs of a row compete, see `competition`, which keeps
-families of similar rows (editions, branches) from counting as matches. u is that of pairs which are near by name, since
-the columns of a family are alike too. A missing value is no evidence. If different people have one name, all names are
-believed less: so much that names alone would expect as many pairs to be one as names and columns do.
+and Sunter 1969). m and u are estimated by expectation maximisation from the odds of the names model alone. In a step
+the pairs of a row compete, see `competition`, which keeps families of similar rows (editions, branches) from counting
+as matches; unless most rows have several partners, and the weights fit much better if pairs do not compete. u is that
+of pairs which are near by name: the columns of a family are alike too, and pairs that a column proposes are alike in
+that column by chance. A missing value is no evidence. If different people have one name, all names are believed less:
+so much that names alone would expect as many pairs to be one as names and columns do.
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too.
 """
@@ -33,7 +34,7 @@ from arbo.data.columns import LEVELS, ColumnKind, cells_of, columns_named
 from arbo.edges.features import distinct, preceding, products
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
-from arbo.engine import Ids, Weights
+from arbo.engine import Bools, Ids, Weights
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 from arbo.text.names import normalize_names
 
@@ -45,7 +46,9 @@ _WITHIN = (0.02, 0.1, 0.3)
 _SEPARATOR = re.compile(r"[\W_]+")
 _UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
-_STEPS = 10
+_STEPS, _SETTLED = 100, 0.05  # most steps of expectation maximisation; largest change of log-odds in the last one
+_GAIN = 0.05  # what pairs that do not compete must gain in mean log-likelihood
+_THRESHOLD = 0.7  # largest average dissimilarity of clusters if rows compete, but not by their sources
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
 _LEAST = 0.02  # probability of a pair that has an edge
@@ -149,9 +152,19 @@ class Pairs(NamedTuple):
     levels: list[Levels]
     """Of each column."""
 
+    def where(self, some: Bools) -> Pairs:
+        """Return some of the pairs."""
+        return Pairs(self.first[some], self.second[some], self.name[some], [levels[some] for levels in self.levels])
+
     def total(self, weights: Sequence[ColumnWeights], shift: float) -> LogOdds:
         """Return the log-odds of names and columns; without weights, those of names alone."""
         return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=False)), self.name + shift)
+
+    def likelihood(self, weights: Sequence[ColumnWeights], shift: float) -> float:
+        """Return the mean logarithm of the probability of the levels."""
+        likelihood = np.logaddexp(self.total(weights, shift), 0) - np.logaddexp(self.name + shift, 0)
+        likelihood += sum(np.log([1, *one.u])[some] for one, some in zip(weights, self.levels, strict=True))
+        return float(likelihood.mean()) if len(likelihood) else 0.0
 
 
 def competition(pairs: Pairs, source: Ids) -> Callable[[LogOdds], LogOdds]:
@@ -187,19 +200,22 @@ class Evidence:
     """The weights of the columns; empty to estimate them, and the shift, from the names at hand."""
     shift: float = 0.0
     """What is added to the log-odds of names; below 0 if different things often have one name here, as people do."""
+    competes: bool = True
+    """Whether the pairs of a row compete."""
     neighbors: ClassVar[int] = NamesModel.neighbors
 
     def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return the model with the weights of these `settings`, and the arrays, which a run keeps."""
-        weights, shift = tuple(ColumnWeights(**one) for one in settings["columns"]), settings["shift"]
+        weights = tuple(ColumnWeights(**one) for one in settings["columns"])
         columns, names = ",".join(f"{one.column}:{one.kind}" for one in weights), self.names.frozen(settings, arrays)
-        return replace(self, names=names, columns=columns, weights=weights, shift=shift)
+        how: Any = {"shift": settings["shift"], "competes": settings["competes"]}
+        return replace(self, names=names, columns=columns, weights=weights, **how)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
         columns = [one._asdict() for one in self.weights]
-        own = {**self.names.settings, "columns": columns, "shift": self.shift}
+        own = {**self.names.settings, "columns": columns, "shift": self.shift, "competes": self.competes}
         return {**own, "fingerprint": sha256(json.dumps(own).encode()).hexdigest()}
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
@@ -210,25 +226,38 @@ class Evidence:
         columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
         pairs, n = self._pairs(names, columns, retrieval), len(names.rows)
         sources = [column.value for column in columns if column.kind == "source"]
-        probabilities = competition(pairs, sources[0] + 1 if sources else np.zeros(n, np.int64))
-        model = self if self.weights else self._estimated(columns, pairs, probabilities)
-        log_odds = pairs.total(model.weights, model.shift)
-        probability = probabilities(log_odds) if sources else expit(log_odds)
+        source = sources[0] + 1 if sources else np.zeros(n, np.int64)
+        model = self
+        if not self.weights:
+            model = self._estimated(columns, pairs.where(names.are_near(pairs.first, pairs.second)), source)
+        log_odds, excludes = pairs.total(model.weights, model.shift), model.competes and len(sources) > 0
+        probability = competition(pairs, source)(log_odds) if excludes else expit(log_odds)
+        threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
         scored = PairScores(np.column_stack([pairs.first, pairs.second]), pairs.name)
         reasons = partial(model._shares, names, columns)
         retrieval = replace(retrieval, links=None)  # what a missing cell means may have changed
-        return names.weighed(retrieval, k, scored, weight, model.settings, self.names.threshold, reasons)
+        return names.weighed(retrieval, k, scored, weight, model.settings, threshold, reasons)
 
-    def _estimated(self, columns: Sequence[Column], pairs: Pairs, probabilities: Callable[[LogOdds], LogOdds]) -> Self:
+    def _estimated(self, columns: Sequence[Column], pairs: Pairs, source: Ids) -> Self:
+        """Return the model that fits pairs of near names; ``source`` is (names,)."""
+        competing = self._fitted(columns, pairs, competition(pairs, source))
+        free = self._fitted(columns, pairs, expit)
+        one, other = (pairs.likelihood(model.weights, model.shift) for model in (competing, free))
+        partners = 2 * expit(pairs.total(free.weights, free.shift)).sum() / max(len(source), 1)
+        return replace(free, competes=False) if other > one + _GAIN and partners > 2 else competing
+
+    def _fitted(self, columns: Sequence[Column], pairs: Pairs, probabilities: Callable[[LogOdds], LogOdds]) -> Self:
         """Return the model with the weights and the shift that fit pairs of names; see this module."""
-        model = self
+        model, log_odds = self, pairs.name
         for _ in range(_STEPS):
-            log_odds, by_name = pairs.total(model.weights, model.shift), expit(pairs.name + model.shift)
-            probability = probabilities(log_odds)
+            probability, by_name = probabilities(log_odds), expit(pairs.name + model.shift)
             weights = [ColumnWeights.estimated(*one, probability) for one in zip(columns, pairs.levels, strict=True)]
             step = (expit(log_odds) - by_name).sum() / max((by_name * (1 - by_name)).sum(), 1e-9)
             model = replace(model, weights=tuple(weights), shift=min(model.shift + float(np.clip(step, -1, 1)), 0.0))
+            before, log_odds = log_odds, pairs.total(model.weights, model.shift)
+            if np.abs(log_odds - before).max(initial=0) < _SETTLED:
+                break
         return model
 
     def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> Pairs:

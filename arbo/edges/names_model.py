@@ -28,8 +28,8 @@ from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 
 FILE = "names.json"
 """The file of the model beside this one."""
-_PENALTY = 4.0
-"""What differing names cost in log-odds, where columns weigh too."""
+_PENALTY, _FAR = 4.0, 2.0
+"""What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
 _KEPT = "names."
 """What the names of the arrays that a run keeps begin with."""
 
@@ -73,11 +73,12 @@ class NamesModel:
         return names.weighed(retrieval, k, scored, scored.scores, self.settings, self.threshold, shares)
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
-        """Return the log-odds of pairs of compared names, less a penalty for names that `differ`; (pairs,)."""
+        """Return the log-odds of pairs of compared names, less penalties; (pairs,)."""
         log_odds = np.empty(len(first))
         for some in blocks(len(first)):
             features = names.table.features(first[some], second[some], names.lists)
-            log_odds[some] = self.trees.scores(features) - _PENALTY * differ(features)
+            is_far = np.isnan(features[:, NAME_FEATURES.index("letters")])
+            log_odds[some] = self.trees.scores(features) - _PENALTY * differ(features) - _FAR * is_far
         return log_odds
 
     def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
@@ -147,6 +148,11 @@ class ComparedNames:
         is_near = ids >= 0 if some is None else (ids >= 0) & (some[ids] | some[:, None])
         source, target = ids[is_near], np.repeat(np.arange(len(ids)), is_near.sum(axis=1))
         return distinct(np.minimum(source, target), np.maximum(source, target), len(ids))
+
+    def are_near(self, first: Ids, second: Ids) -> Bools:
+        """Return whether one name of each pair is a neighbour of the other; (pairs,)."""
+        ids = self.lists.ids
+        return np.asarray((ids[first] == second[:, None]).any(axis=1) | (ids[second] == first[:, None]).any(axis=1))
 
     def scored(self, score: Callable[[ComparedNames, Ids, Ids], Any]) -> PairScores:
         """Score the pairs of names; those whose names have the neighbours of an earlier run are its pairs."""
