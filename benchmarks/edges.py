@@ -51,7 +51,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -137,8 +137,8 @@ def genres(parts: dict[str, Corpus]) -> Iterator[tuple[str, Row]]:
     documents = [(document.id.split("_")[1], part, document) for part in PARTS[:2] for document in parts[part]]
     for genre in sorted({of for of, *_ in documents}):
         own = Corpus(document for of, _, document in documents if of == genre)
-        others = (Corpus(d for of, at, d in documents if of != genre and at == part) for part in PARTS[:2])
-        edges, known = arbo.train_edges(*others, kb), np.array([bool(mention.gold) for mention in own.mentions])
+        train, dev = (Corpus(d for of, at, d in documents if of != genre and at == part) for part in PARTS[:2])
+        edges, known = arbo.train_edges(train, dev, kb), np.array([bool(mention.gold) for mention in own.mentions])
         systems = {"n-grams": arbo.Linker(kb, config=OPEN)} | {
             method: arbo.Linker(kb, config=replace(FREE, method=method), edges=edges)
             for method in ("arborescence", "minimax")
@@ -333,7 +333,7 @@ def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.Edg
 def kept(cells: Cells, order: list[Cell], make: Callable[[Cell], Cell]) -> list[Cell]:
     """Make and keep the cells that are missing, and return all in this order."""
     for cell in order:
-        cells.keep(cell, lambda _, cell=cell: make(cell))
+        cells.keep(cell, partial(lambda cell, _: make(cell), cell))
     return sorted(cells.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
 
 
