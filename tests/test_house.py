@@ -25,15 +25,15 @@ BUDGETS = {
     "arbo/cli": 2613,  # 2,300 before `--learn-from`, and the scores of clusters (180), which moved here
     "arbo/corrections": 1210,  # 1,000 before several entities, ids, whole names, pairs of a table, and agreement (100)
     "arbo/data": 2758,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
-    "arbo/edges": 1687,  # 1,200; the names model takes 540, columns as evidence 415, their scores when a run grows 60
+    "arbo/edges": 1722,  # 1,200; the names model takes 540, columns as evidence 415, their scores when a run grows 60
     "arbo/encoders": 2606,  # 2,700
     "arbo/explore": 788,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3886,  # 3,300 before quotes, comments, wrong guesses, tags, graphs (480), CorefUD (240)
     "arbo/kb": 395,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1585,  # 1,400 with the linker
     "arbo/pipeline": 483,
-    "arbo/results": 2192,  # 2,400
-    "arbo/retrieval": 1176,  # 1,000
+    "arbo/results": 2186,  # 2,400
+    "arbo/retrieval": 1175,  # 1,000
     "arbo/sample": 23,
     "arbo/scale": 609,  # 700
     "arbo/serve": 812,  # closes connections that wait
@@ -44,8 +44,8 @@ BUDGETS = {
     "eval": 3222,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_270, 25_946, 25_000
-"""Of the whole; two shall become 34,300 and 26,000. A tagger and `--learn-from` take 400 of the first, columns 560,
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_298, 25_977, 25_000
+"""Of the whole; the first shall become 34,300. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120."""
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 24, 220, 24
