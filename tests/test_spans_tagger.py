@@ -186,7 +186,6 @@ def test_a_run_learns_from_documents_and_grows(folder: Path, run: Run, words: st
         manifest = arbo.Result.load(out).manifest
         kept = {"edges": f"{out}.edges.json"} | ({"finder": f"{out}.finder"} if "tagger" in steps else {})
         assert manifest["reading"].items() >= kept.items()
-        assert len(arbo.EdgeModel.load(kept["edges"]).learnt) == 8 * 49, "all but the 11 kept apart"
         assert manifest["kb_source"]["path"] == f"{out}.kb.jsonl"
         run("add", out, folder / "more.jsonl", "--out", folder / "grown").ok()
         assert len(arbo.Result.load(folder / "grown").links) > len(arbo.Result.load(out).links)

@@ -2,7 +2,7 @@
 
 The documents are divided by the hashes of their ids. Three fifths teach, another chooses the thresholds, and the last,
 which is kept apart, says what each step brings; a step that brings nothing is left out. In the end all documents give
-their names and train the tagger, and four fifths train the edges.
+their names and train the tagger.
 """
 
 from collections.abc import Iterable
@@ -87,9 +87,6 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
             changed = measured.configured(edges=edges, config=tuned.config, tuning=tuned.tuning)
             if helps(what, known, right := _right(changed, apart)):
                 measured, known = changed, right
-        if measured.edges is not linker.edges:
-            with suppress(DataError):  # those kept apart cannot calibrate
-                measured = measured.configured(edges=train_edges(others, apart, base, linker=linker, names=has_names))
     if finds:
         train = partial(train_tagger, kb=base, expand_abbreviations=expand, announce=linker.announce)
         before, after = (_linked(measured, finder, apart) for finder in (DictionaryFinder(expand), train(others)))
