@@ -39,12 +39,12 @@ BUDGETS = {
     "arbo/serve": 812,  # closes connections that wait
     "arbo/spans": 1162,  # 1,100 before a tagger (270)
     "arbo/text": 722,  # normalises many names in one pass; signs
-    "arbo/training": 2444,  # 3,200
+    "arbo/training": 2441,  # 3,200
     "clustering": 3618,  # 4,500
     "eval": 3222,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_298, 25_977, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_295, 25_977, 25_000
 """Of the whole; the first shall become 34,300. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120."""
 FILES_IN_A_FOLDER = 32
