@@ -69,9 +69,9 @@ class Directed(EdgeModel):
             "learnt": np.ones(len(first), np.bool_),
         }[self.direction]
         source, target = np.concatenate([first, second[kept]]), np.concatenate([second, first[kept]])
-        lists = Neighbors.empty(len(facts), k)
-        fill(lists, target, source, np.concatenate([forward, back[kept]]), facts.columns["rank"][source])
-        return lists
+        lists, rank = Neighbors.empty(len(facts), k), facts.columns["rank"]
+        fill(lists, target, rank[source], np.concatenate([forward, back[kept]]))
+        return lists._replace(ids=np.append(np.argsort(rank), -1).astype(np.int32)[lists.ids])
 
 
 class Directions:
