@@ -1,6 +1,7 @@
 """Columns as evidence: kinds, levels, estimated weights, sources, growth, and the same from the command line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,7 @@ def test_few_people_of_common_names_are_one_and_birthdays_in_common_say_little()
     assert scores["recall"] > 0.95
     assert scores["precision"] > 0.8
     assert result.manifest["threshold"]["nil"] == 0.7
+    assert re.search("estimate: (9[0-9]|100)% of right pairs were compared", result.choices[-1])
     assert result.manifest["encoder"]["edges"]["competes"]
 
 

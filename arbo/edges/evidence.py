@@ -202,20 +202,23 @@ class Evidence:
     """What is added to the log-odds of names; below 0 if different things often have one name here, as people do."""
     competes: bool = True
     """Whether the pairs of a row compete."""
+    reach: float = 0.0
+    """The estimated share of right pairs that names or columns propose; 0 if no column proposes any."""
     neighbors: ClassVar[int] = NamesModel.neighbors
 
     def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return the model with the weights of these `settings`, and the arrays, which a run keeps."""
         weights = tuple(ColumnWeights(**one) for one in settings["columns"])
         columns, names = ",".join(f"{one.column}:{one.kind}" for one in weights), self.names.frozen(settings, arrays)
-        how: Any = {"shift": settings["shift"], "competes": settings["competes"]}
+        how: Any = {name: settings[name] for name in ("shift", "competes", "reach")}
         return replace(self, names=names, columns=columns, weights=weights, **how)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
         columns = [one._asdict() for one in self.weights]
-        own = {**self.names.settings, "columns": columns, "shift": self.shift, "competes": self.competes}
+        own = {**self.names.settings, "columns": columns, "shift": self.shift}
+        own |= {"competes": self.competes, "reach": self.reach}
         return {**own, "fingerprint": sha256(json.dumps(own).encode()).hexdigest()}
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
@@ -224,15 +227,20 @@ class Evidence:
         named, inputs = columns_named(self.columns), retrieval.inputs
         cells = cells_of(inputs, named, check=not self.weights)
         columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
-        pairs, n = self._pairs(names, columns, retrieval), len(names.rows)
+        (pairs, by_column), n = self._pairs(names, columns, retrieval), len(names.rows)
         sources = [column.value for column in columns if column.kind == "source"]
         source = sources[0] + 1 if sources else np.zeros(n, np.int64)
-        model = self
+        model, is_near = self, by_column
         if not self.weights:
-            model = self._estimated(columns, pairs.where(names.are_near(pairs.first, pairs.second)), source)
+            is_near = names.are_near(pairs.first, pairs.second)
+            model = self._estimated(columns, pairs.where(is_near), source)
         log_odds, excludes = pairs.total(model.weights, model.shift), model.competes and len(sources) > 0
         probability = competition(pairs, source)(log_odds) if excludes else expit(log_odds)
         threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
+        if not self.weights:  # two samples of the right pairs, of which some are in both
+            name, column, both = (probability @ some for some in (is_near, by_column, is_near & by_column))
+            reach = (name + column - both) * both / max(name * column, 1e-9)
+            model = replace(model, reach=round(min(float(reach), 1.0), 3))
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
         scored = PairScores(np.column_stack([pairs.first, pairs.second]), pairs.name)
         reasons = partial(model._shares, names, columns)
@@ -260,15 +268,17 @@ class Evidence:
                 break
         return model
 
-    def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> Pairs:
-        """Return the pairs that names or columns propose."""
+    def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> tuple[Pairs, Bools]:
+        """Return the pairs that names or columns propose, and whether a column does, if the weights are unknown."""
         inputs = retrieval.inputs.taken(names.rows)
         group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
         others = [column.pairs(name, inputs.is_blank) for column in columns if column.kind != "source"]
         first, second = map(np.concatenate, zip(names.pairs(), *others, strict=True))
         first, second = distinct(first, second, len(names.rows))
         inside = group[first] == group[second]
-        return self._compared(names, columns, first[inside], second[inside])
+        first, second = first[inside], second[inside]
+        key, proposed = first * len(name) + second, [] if self.weights else [a * len(name) + b for a, b in others]
+        return self._compared(names, columns, first, second), np.isin(key, np.concatenate([key[:0], *proposed]))
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
         score = names.scores(np.column_stack([first, second]), self.names.log_odds)

@@ -160,8 +160,10 @@ class Run:
                 f"{limit:.2f}{by_type and f' ({by_type})'} (--threshold; --set kb_complete=true if it lacks none)"
             )
         if self.evidence:
+            model = manifest["encoder"]["edges"]
             columns = "; ".join(evidence_line(**column) for column in self.evidence)
-            lines.append(f"evidence, in log-odds: names {manifest['encoder']['edges']['shift']:+.1f}; {columns}")
+            reach = f"; estimate: {model['reach']:.0%} of right pairs were compared" if model.get("reach") else ""
+            lines.append(f"evidence, in log-odds: names {model['shift']:+.1f}; {columns}{reach}")
         return lines
 
     @property
