@@ -32,7 +32,7 @@ BUDGETS = {
     "arbo/kb": 395,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1585,  # 1,400 with the linker
     "arbo/pipeline": 483,
-    "arbo/results": 2186,  # 2,400
+    "arbo/results": 2188,  # 2,400
     "arbo/retrieval": 1175,  # 1,000
     "arbo/sample": 23,
     "arbo/scale": 609,  # 700
@@ -44,7 +44,7 @@ BUDGETS = {
     "eval": 3222,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_295, 25_977, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_307, 25_978, 25_000
 """Of the whole; the first shall become 34,300. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120."""
 FILES_IN_A_FOLDER = 32
