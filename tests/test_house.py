@@ -16,6 +16,7 @@ from builders import document, linker, python
 
 import arbo
 from arbo.cli import app
+from clustering.prefix_search import FEW_ROWS
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "tests", "benchmarks")
@@ -44,7 +45,7 @@ BUDGETS = {
     "eval": 3222,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_307, 25_978, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 35_307, 25_982, 25_000
 """Of the whole; the first shall become 34,300. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120."""
 FILES_IN_A_FOLDER = 32
@@ -143,14 +144,17 @@ def parameters(node: Any) -> list[ast.arg]:
     return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
 
 
-def test_the_way_of_link_is_short(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_the_way_of_link_is_short(
+    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Count on the warm sample what `Linker.link` calls in the three packages."""
+    monkeypatch.setattr("clustering.index.FEW_ROWS", FEW_ROWS)  # tests of the engine change it
     documents, kb = sample
     linker = arbo.Linker(kb)
     linker.link(documents)
     called, deepest = way_of(lambda: linker.link(documents))
     assert len(called) <= FUNCTIONS
-    assert len(files := {Path(file).relative_to(ROOT).as_posix() for file, _ in called}) <= FILES, sorted(files)
+    assert len(files := {Path(file).relative_to(ROOT).as_posix() for file, _ in called}) <= FILES, " ".join(files)
     assert deepest <= DEPTH
 
 
