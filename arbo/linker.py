@@ -137,7 +137,7 @@ class Linker:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         if self.config.evidence is not None:
             raise UsageError("only discover weighs evidence: put both tables into one, with a column of their source")
-        return self._linked(Corpus.of(documents), corrections_of(corrections) if corrections is not None else ())
+        return self._linked(Corpus.of(documents), _lines(corrections))
 
     def discover(
         self,
@@ -164,7 +164,7 @@ class Linker:
         columns += [] if source is None else [f"{source}:source"]
         config = replace(self.config, evidence=",".join(columns)) if columns else self.config
         linker = self.configured(kb=None, _entities=None, config=config)._suited(corpus)
-        result = linker._linked(corpus, corrections_of(corrections) if corrections is not None else ())
+        result = linker._linked(corpus, _lines(corrections))
         if name is not None and corpus.n_mentions:
             result.manifest["reading"] = {"text_column": name}
         return result
@@ -182,7 +182,7 @@ class Linker:
         was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
         same id: names alone, whose ids are numbers from 0, need ids of their own.
         """
-        more = corrections_of(corrections)
+        more = _lines(corrections)
         if not other_kb:
             check_release(result, self.kb)
         corpus = Corpus.of(documents, result.manifest.get("reading", {}).get("text_column"))
@@ -470,3 +470,7 @@ class Linker:
             return nearest
         memory = ScoreMemory(self._reranker, self.config.skip_margin, self.announce, known)
         return reranked(nearest, memory, self.kb)
+
+
+def _lines(corrections: Any) -> Sequence[Correction]:
+    return () if corrections is None else corrections_of(corrections)

@@ -92,8 +92,8 @@ class Correction:
         return replace(self, status=status, reason=reason)
 
 
-def corrections_of(source: str | OsPathLike[str] | Iterable[Any] | None) -> tuple[Correction, ...]:
-    """Return the corrections in a file of JSON lines or a spreadsheet, or those that objects describe; none for None.
+def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Correction, ...]:
+    """Return the corrections in a file of JSON lines or a spreadsheet, or those that objects describe.
 
     Raise DataError, with the file and the line, for an object that is no correction, or if the file cannot be read; and
     UsageError for a single object instead of a list.
@@ -105,7 +105,7 @@ def corrections_of(source: str | OsPathLike[str] | Iterable[Any] | None) -> tupl
         file, read = fspath(source), records_of if is_sheet(Path(source)) else read_lines
         source = read(Path(source))
     else:
-        source = enumerate(() if source is None else source, start=1)
+        source = enumerate(source, start=1)
     corrections = []
     for number, item in source:
         if not isinstance(item, str) or item.strip():

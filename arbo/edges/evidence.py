@@ -51,6 +51,7 @@ _GAIN = 0.05  # what pairs that do not compete must gain in mean log-likelihood
 _THRESHOLD = 0.7  # largest average dissimilarity of clusters if rows compete, but not by their sources
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
+_FITTED = "shift", "competes", "reach"  # what a run keeps beside the weights
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -210,15 +211,14 @@ class Evidence:
         """Return the model with the weights of these `settings`, and the arrays, which a run keeps."""
         weights = tuple(ColumnWeights(**one) for one in settings["columns"])
         columns, names = ",".join(f"{one.column}:{one.kind}" for one in weights), self.names.frozen(settings, arrays)
-        how: Any = {name: settings[name] for name in ("shift", "competes", "reach")}
+        how: Any = {name: settings[name] for name in _FITTED}
         return replace(self, names=names, columns=columns, weights=weights, **how)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
         columns = [one._asdict() for one in self.weights]
-        own = {**self.names.settings, "columns": columns, "shift": self.shift}
-        own |= {"competes": self.competes, "reach": self.reach}
+        own = {**self.names.settings, "columns": columns, **{name: getattr(self, name) for name in _FITTED}}
         return {**own, "fingerprint": sha256(json.dumps(own).encode()).hexdigest()}
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
@@ -227,18 +227,15 @@ class Evidence:
         named, inputs = columns_named(self.columns), retrieval.inputs
         cells = cells_of(inputs, named, check=not self.weights)
         columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
-        (pairs, by_column), n = self._pairs(names, columns, retrieval), len(names.rows)
+        pairs, by_name, by_column = self._pairs(names, columns, retrieval)
         sources = [column.value for column in columns if column.kind == "source"]
-        source = sources[0] + 1 if sources else np.zeros(n, np.int64)
-        model, is_near = self, by_column
-        if not self.weights:
-            is_near = names.are_near(pairs.first, pairs.second)
-            model = self._estimated(columns, pairs.where(is_near), source)
+        source = sources[0] + 1 if sources else np.zeros(len(names.rows), np.int64)
+        model = self if self.weights else self._estimated(columns, pairs.where(by_name), source)
         log_odds, excludes = pairs.total(model.weights, model.shift), model.competes and len(sources) > 0
         probability = competition(pairs, source)(log_odds) if excludes else expit(log_odds)
         threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
         if not self.weights:  # two samples of the right pairs, of which some are in both
-            name, column, both = (probability @ some for some in (is_near, by_column, is_near & by_column))
+            name, column, both = (probability @ some for some in (by_name, by_column, by_name & by_column))
             reach = (name + column - both) * both / max(name * column, 1e-9)
             model = replace(model, reach=round(min(float(reach), 1.0), 3))
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
@@ -268,17 +265,19 @@ class Evidence:
                 break
         return model
 
-    def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> tuple[Pairs, Bools]:
-        """Return the pairs that names or columns propose, and whether a column does, if the weights are unknown."""
-        inputs = retrieval.inputs.taken(names.rows)
+    def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> tuple[Pairs, Any, Any]:
+        """Return the pairs that names or columns propose and, to estimate weights, which of them each did; (pairs,)."""
+        inputs, n = retrieval.inputs.taken(names.rows), len(names.rows)
         group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
-        others = [column.pairs(name, inputs.is_blank) for column in columns if column.kind != "source"]
-        first, second = map(np.concatenate, zip(names.pairs(), *others, strict=True))
-        first, second = distinct(first, second, len(names.rows))
+        proposed = [names.pairs()]
+        proposed += [column.pairs(name, inputs.is_blank) for column in columns if column.kind != "source"]
+        first, second = map(np.concatenate, zip(*proposed, strict=True))
+        first, second = distinct(first, second, n)
         inside = group[first] == group[second]
         first, second = first[inside], second[inside]
-        key, proposed = first * len(name) + second, [] if self.weights else [a * len(name) + b for a, b in others]
-        return self._compared(names, columns, first, second), np.isin(key, np.concatenate([key[:0], *proposed]))
+        key, keys = first * n + second, [a * n + b for a, b in ([] if self.weights else proposed)]
+        by_name, by_column = (np.isin(key, np.concatenate([key[:0], *some])) for some in (keys[:1], keys[1:]))
+        return self._compared(names, columns, first, second), by_name, by_column
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
         score = names.scores(np.column_stack([first, second]), self.names.log_odds)

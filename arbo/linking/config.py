@@ -132,7 +132,7 @@ class LinkerConfig(Settings):
         for name in _THRESHOLDS:
             value = getattr(self, name)
             is_number = type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)
-            if value not in (None, "default") and (not (is_number and value > float("-inf"))):
+            if value not in (None, "default") and not (is_number and value > float("-inf")):
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r:.60}")
         if self.nil_threshold != "default" and self.nil_linkage == "single":
             remedy = "for 'single', set mention_threshold instead, the M of --threshold E,M"
