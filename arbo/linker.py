@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from arbo.corrections.constraints import constraints_on
+from arbo.corrections.constraints import SURE, constraints_on
 from arbo.corrections.edits import Edited, edit_spans
 from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
@@ -356,8 +357,8 @@ class Linker:
         with timed("partition", seconds):
             constraints = decisions = None
             if lines:
-                inputs, alone = weighed.inputs, config.per_document
-                constraints = constraints_on(lines, inputs, self.kb, config.spread, per_document=alone)
+                sure = None if config.per_document else weighed.sure(SURE if config.spread == "unlinked" else inf)
+                constraints = constraints_on(lines, weighed.inputs, self.kb, config.spread, sure)
                 decisions = constraints.decisions
             graph = weighed.graph(config.k, decisions, len(constraints.several) if constraints else 0)
             limits, nil_limit = config.limits(weighed.threshold), config.nil_limit(weighed.threshold)

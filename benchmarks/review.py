@@ -22,7 +22,7 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -106,6 +106,19 @@ def answer(run: arbo.Result, row: int) -> dict[str, Any] | None:
     return {"mention": mention, "entity": known[0] if known else None}
 
 
+def answers(run: arbo.Result, rows: Iterable[int], shown: set[str], n: int) -> Iterator[dict[str, Any]]:
+    """Yield the answers to the first ``n`` questions; a name whose link stays is not asked again."""
+    kept, names, last = set[int](), names_of(run), len(shown) + n
+    for row in itertools.takewhile(lambda _: len(shown) < last, rows):
+        if int(names[row]) in kept:
+            continue
+        shown.add(run.mention_table["mention_id"][row].as_py())
+        told = answer(run, row)
+        if told is None or told.get("entity", "") == run.link_table["entity_id"][row].as_py():
+            kept.add(int(names[row]))
+        yield from [told] if told else []
+
+
 def scores(run: arbo.Result) -> dict[str, float]:
     """Return the accuracy of mentions whose entity is known, or ARI and B-cubed."""
     if run.manifest["knowledge_base"] is None:
@@ -127,10 +140,7 @@ def reviewed(cell: Cell, name: str) -> dict[str, float]:
         shown: set[str] = set()
         run = decide(documents)
         for asked in (0, *ASKED):
-            for row in itertools.islice(order(run, shown), asked - len(shown)):
-                shown.add(run.mention_table["mention_id"][row].as_py())
-                if told := answer(run, row):
-                    lines.append(told)
+            lines += answers(run, order(run, shown), shown, asked - len(shown))
             run = decide(documents, lines) if lines else run
             for score, value in scores(run).items():
                 found.setdefault(f"{score} {asked}", []).append(value)
@@ -149,9 +159,7 @@ def broken() -> Iterator[Cell]:
             before = right(run)
             row: Cell = {"corpus": corpus, "part": part, "spread": spread, "right 0": float(before.mean())}
             for asked in (25, 100):
-                for at in itertools.islice(Queue.of(run, shown).rows.tolist(), asked - len(shown)):
-                    shown.add(run.mention_table["mention_id"][at].as_py())
-                    lines += [told] if (told := answer(run, at)) else []
+                lines += answers(run, Queue.of(run, shown).rows.tolist(), shown, asked - len(shown))
                 now = right(run := linker.link(documents, lines))
                 row |= {f"right {asked}": float(now.mean()), f"broken {asked}": int((before & ~now).sum())}
             yield row

@@ -58,6 +58,13 @@ def test_spread_says_what_follows(spread: str) -> None:
     assert entities(link(fix, spread="none", **WIDE))["c-0"] is None
 
 
+def test_a_sure_link_leaves_its_entity_for_two_documents_only() -> None:
+    docs = [*DOCS, document("d", "marsh fever")]
+    one, two = ({"mention": id_, "entity": "E2"} for id_ in ("a-0", "b-0"))
+    after = [entities(link(*fixes, docs=docs))["d-0"] for fixes in ([one], [one, two], [one, two | {"entity": "E3"}])]
+    assert after == ["E1", "E2", "E1"]
+
+
 def test_neither_the_graph_nor_pronouns_take_links_by_default() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "inherited breast cancer of the young"), arbo.Entity("E2", "fever")])
     docs = [document("a", "breast cancer", "inherited breast cancer")]
@@ -296,6 +303,7 @@ def test_the_command_line_previews_tells_and_explains(run: Run, tmp_path: Path) 
     named = [{"mention": "c-1", "new": f"the {new}", "author": new[0]} for new in ("unheard", "heard")]
     linked = [{"mention": id_, "entity": "E2"} for id_ in ("a-0", "zzz")]
     fixes = save_lines(tmp_path / "fixes.jsonl", *linked, *named)
+    data = [*data, "--set", "spread=same-name"]
     job = ["link", *data, "--corrections", fixes, "--out", tmp_path / "run"]
     shown = run(*job, "--preview").ok()
     assert "mentions: 2 moved" in shown.out

@@ -18,7 +18,7 @@ from conftest import Run, Sample
 
 import arbo
 from arbo.corrections import review as review_module
-from arbo.corrections.review import Queue, Review, doubts, names_of
+from arbo.corrections.review import Queue, Review, doubts, names_of, sure
 from arbo.pipeline.saved_run import search_of
 from arbo.text.names import normalize_name
 
@@ -32,12 +32,16 @@ def test_each_name_is_asked_once_with_the_number_of_its_mentions(result: arbo.Re
     names, codes = [name_of(link, result) for link in result.links], names_of(result).tolist()
     assert [names.index(name) for name in names] == [codes.index(code) for code in codes]
     queue, count = Queue.of(result), Counter(names)
-    asked = [names[row] for row in queue.rows]
+    is_first, homes = queue.twins > 0, result.document_rows[queue.rows]
+    assert (homes[1:] != homes[:-1])[~is_first[1:]].all()  # another document comes second
+    assert all(sure(result)[queue.rows[~is_first]])
+    rows, twins, own_doubts = (values[is_first] for values in queue[:3])
+    asked = [names[row] for row in rows]
     assert sorted(map(str, asked)) == sorted(map(str, count))
-    assert [count[name] for name in asked] == queue.twins.tolist()
-    assert (np.diff(queue.twins * queue.doubt) <= 0).all()  # the most useful name comes first
+    assert [count[name] for name in asked] == twins.tolist()
+    assert (np.diff(twins * own_doubts) <= 0).all()  # the most useful name comes first
     doubt, names = doubts(result), names_of(result)
-    for row, own in zip(queue.rows, queue.doubt, strict=True):
+    for row, own in zip(rows, own_doubts, strict=True):
         assert own == doubt[names == names[row]].max() == doubt[row]
 
 

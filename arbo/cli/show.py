@@ -248,8 +248,9 @@ def review(
 
 
 def _print(ongoing: Review, question: Question) -> None:
-    link, place = question.link, f"{ongoing.place + 1:,} of {ongoing.total:,}"
-    name = f"{question.twins:,} mentions of this name" if question.twins > 1 else "the only mention of this name"
+    link, place = question.link, "{:,} of {:,}".format(*ongoing.counted)
+    several = f"{question.twins:,} mentions of this name" if question.twins else "the same name in another document"
+    name = "the only mention of this name" if question.twins == 1 else several
     console.print_title(f"{place}: {link.name}")
     console.show(f"{name}; {link.mention.id}", style="dim")
     before, text, after = map(console.on_one_line, (question.before, link.mention.text, question.after))

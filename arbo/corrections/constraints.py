@@ -5,8 +5,9 @@ edges out of it are left out. ``same-name``: besides, an uncorrected mention of 
 gets the same root (the entity, new entity, or none of the knowledge base), unless corrections of that name disagree, or
 it is no name: "she" and "the company" mean others elsewhere. ``graph``: mentions of the same name get the same root,
 and the edges of the graph do the rest. ``unlinked``: the same, but up to here, mentions that nobody decided on keep the
-entity that they have without corrections: only those without one follow along the graph. Nothing that a person decided
-is overruled by what spreads from others.
+entity that they have without corrections: only those without one follow along the graph. A mention that is as similar
+as `SURE` to another entity than the root follows its name only from its own document, or from two documents that agree.
+Nothing that a person decided is overruled by what spreads from others.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from arbo.data.corpus import Inputs
 from arbo.data.tables import names_in
 from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
 from arbo.text.phrases import shared_name
+
+SURE = 0.8
+"""The similarity to its entity from which on a mention does not leave it for a correction in one other document alone;
+chosen on the development parts of NCBI disease and BC5CDR diseases (``benchmarks/review.py``)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,12 +107,14 @@ class Constraints:
 
 
 def constraints_on(
-    corrections: Sequence[Correction], inputs: Inputs, kb: KnowledgeBase | None, spread: str, *, per_document: bool
+    corrections: Sequence[Correction], inputs: Inputs, kb: KnowledgeBase | None, spread: str, sure: Ids | None = None
 ) -> Constraints:
     """Return the decisions that corrections make about the mentions of a graph, whose entities are those of ``kb``.
 
     Corrections of spans stay as they are: `arbo.corrections.edits` obeys them. The decisions are for `partition`, and
     for `Retrieval.graph`, which adds edges from further entities to a mention for which they rule out an entity.
+    ``sure`` is the row of the entity to which a mention is as similar as `SURE`, (mentions,), -1 for none; None if
+    each mention follows corrections of its own document alone.
     """
     ids, domains = inputs.column("mention_id"), inputs.column("domain")
     there = {id_: row for row, id_ in enumerate(ids)}
@@ -116,7 +123,7 @@ def constraints_on(
     root = {row: of_groups[group] for m, row in there.items() if (group := agreed.group_of(m)) in of_groups}
     namesake: Ids = np.full(len(inputs), -1, np.int64)
     if spread != "none":
-        for row, (twin, key) in _namesakes(agreed, inputs, there, root, per_document).items():
+        for row, (twin, key) in _namesakes(agreed, inputs, there, root, sure).items():
             root[row], namesake[row] = key, twin
     several = tuple(sorted({key[1] for key in root.values() if key[0] == "several"}))
     number = {rows: len(kb or ()) + place for place, rows in enumerate(several)}
@@ -156,17 +163,16 @@ def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
 
 
 def _namesakes(
-    agreed: Agreement, inputs: Inputs, there: Mapping[str, int], root: Mapping[int, Root], alone: bool
+    agreed: Agreement, inputs: Inputs, there: Mapping[str, int], root: Mapping[int, Root], sure: Ids | None
 ) -> dict[int, tuple[int, Root]]:
-    """Return a corrected mention of the same name, and its root, for each mention that shall have this root.
-
-    With ``alone``, both are mentions of one document.
-    """
-    ids = inputs.column("mention_id")
-    name = name_numbers(inputs.corpus.tables.mentions, per_document=alone)[inputs.rows].tolist()
+    """Return a corrected mention of the same name, and its root, for each mention that shall have this root."""
+    ids, document = inputs.column("mention_id"), inputs.column("document_id")
+    name = name_numbers(inputs.corpus.tables.mentions, per_document=sure is None)[inputs.rows].tolist()
     decided: defaultdict[int, dict[Root, int]] = defaultdict(dict)
+    homes: defaultdict[int, set[str]] = defaultdict(set)
     for row in sorted(root):
         decided[name[row]].setdefault(root[row], row)
+        homes[name[row]].add(document[row])
     for mention, entity in agreed.wrong():
         if mention in there and ("entity", entity) in (known := decided.get(name[there[mention]], {})):
             known["not", entity] = -1
@@ -177,7 +183,9 @@ def _namesakes(
         group = agreed.group_of(ids[row])
         if row not in root and (agree_on or group in agreed.group):
             members[group].append(row)
-            if (proposal := agree_on.get(name[row])) is not None:
+            proposal, own = agree_on.get(name[row]), -1 if sure is None else sure[row]
+            is_apart = own >= 0 and len(homes[name[row]]) == 1 and document[row] not in homes[name[row]]
+            if proposal is not None and not (is_apart and proposal[0] != ("entity", own)):
                 proposed[group].setdefault(*proposal)
     chosen = {group: next(iter(keys)) for group, keys in proposed.items() if len(keys) == 1}
     for group in _overruling(agreed, chosen):

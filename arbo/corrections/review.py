@@ -31,12 +31,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.corrections.constraints import name_numbers
+from arbo.corrections.constraints import SURE, name_numbers
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.pairs import DrawnPairs
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.columns import cells_of
 from arbo.data.corpus import Inputs
+from arbo.engine import Bools
 from arbo.errors import UsageError
 from arbo.files import writing
 from arbo.results.run import Floats, Ints, Link, Run
@@ -57,9 +58,10 @@ class Queue(NamedTuple):
     """Mentions to look at, one for each name, the most useful first; three arrays have a value for each."""
 
     rows: Ints
-    """Rows of the mentions in the run: for each name the one with the largest doubt."""
+    """Rows of the mentions in the run: for each name the one with the largest doubt. A mention in another document that
+    is `sure` comes next, in case that the answer moves the first one."""
     twins: Ints
-    """Number of mentions of the name that nobody decided yet, this one included."""
+    """Number of mentions of the name that nobody decided yet, this one included; 0 for a second one of a name."""
     doubt: Floats
     """Between 0 and 1 for links; for discovered entities, see above."""
     names: Ints
@@ -85,14 +87,29 @@ class Queue(NamedTuple):
         rows, doubt = np.flatnonzero(left), doubts(run)
         rows = rows[np.argsort(-doubt[rows], kind="stable")]
         _, first, twins = np.unique(name[rows], return_index=True, return_counts=True)
-        rows = rows[first]
+        rows, others = rows[first], rows
         order = np.lexsort([rows, -twins * doubt[rows]])
-        return cls(rows[order], twins[order], doubt[rows[order]], name)
+        rows, twins, home = rows[order], twins[order], run.document_rows
+        place = np.zeros(name.max(initial=-1) + 1, np.int64)
+        place[name[rows]] = np.arange(len(rows))
+        others = others[sure(run)[others]]
+        others = others[home[others] != home[rows[place[name[others]]]]]
+        after, first = np.unique(place[name[others]] + 1, return_index=True)
+        rows, twins = np.insert(rows, after, others[first]), np.insert(twins, after, 0)
+        return cls(rows, twins, doubt[rows], name)
 
 
 def names_of(run: Run) -> Ints:
     """Return the `name_numbers` of the mentions of a run."""
     return name_numbers(run.mention_table, per_document=run.manifest["config"].get("per_document") is True)
+
+
+def sure(run: Run) -> Bools:
+    """Return whether a mention leaves its entity only for corrections in its own or in two documents; (mentions,)."""
+    if run.manifest["knowledge_base"] is None or run.manifest["config"].get("spread") != "unlinked":
+        return np.zeros(len(run.mention_table), np.bool_)
+    score = pc.if_else(pc.is_valid(run.link_table["entity_id"]), run.link_table["score"], -1)
+    return np.asarray(pc.fill_null(score, -1).to_numpy() >= SURE)
 
 
 def doubts(run: Run) -> Floats:
@@ -179,6 +196,12 @@ class Review:
     def total(self) -> int:
         """The number of questions, answered ones included."""
         return min(self.limit, len(self.queue.rows))
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """The number of the present name, from 1, and that of all names."""
+        is_name = self.queue.twins[: self.total] > 0
+        return int(is_name[: self.place + 1].sum()), int(is_name.sum())
 
     @property
     def present(self) -> Question | None:
@@ -316,8 +339,8 @@ class Review:
         self._go_on(self.place)
 
     def skip(self) -> None:
-        """Go on without an answer."""
-        self._go_on(self.place + 1)
+        """Go on with the next name, without an answer."""
+        self._go_on(self.place + 1 + (not self.queue.twins[self.place + 1 : self.total][:1].all()))
 
     def undo(self) -> None:
         """Remove the lines of the last answer that this review wrote, and return to its place.
@@ -349,8 +372,11 @@ class Review:
         ids = [link and link.mention.id, *(one.get("mention") or one.get("same", [None])[0] for one in corrections)]
         rows, names, row_of = self.queue.rows, self.queue.names, self.run.row_of
         about = [row_of[id_] for id_ in ids if id_ in row_of]
+        is_left = np.isin(names[np.delete(rows, self._done)], names[about])
+        moves = link is not None and {"entity", "new"} & corrections[0].keys() and corrections[0] != self.accept(link)
+        waits = moves and is_left.sum() > 1  # for the answer about another document
         apart = self.queue.pairs is not None or (len(corrections) == 1 and {"not", "drop"} & corrections[0].keys())
-        return np.flatnonzero(np.isin(rows, about) if apart else np.isin(names[rows], names[about]))
+        return np.flatnonzero(np.isin(rows, about) if apart or waits else np.isin(names[rows], names[about]))
 
     @property
     def _done(self) -> Ints:

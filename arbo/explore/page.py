@@ -96,10 +96,10 @@ class Page:
 
     def next(self) -> Answer:
         """Return the present question, and how far the sitting is; ``question`` is None at the end."""
-        question = self._review.present
+        question, (place, total) = self._review.present, self._review.counted
         return {
-            "place": self._review.place + 1,
-            "total": self._review.total,
+            "place": place,
+            "total": total,
             "answers": len(self._review.written),
             "file": self._review.file.name,
             "question": None if question is None else self._shown(question),
@@ -187,6 +187,7 @@ class Page:
             "choices": [one._asdict() for one in question.choices],
             "why_not": {kind: self._review.why_not(link, kind) for kind in get_args(review.Answer)},
             "nearest": question.choices[0].id if self._review.queue.pairs and question.choices else link.nearest,
+            "again": not question.twins,
             "spread": self._spread(link),
         }
 
@@ -199,9 +200,10 @@ class Page:
         run, names = self._review.run, self._review.queue.names
         row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread")
         rows = np.flatnonzero(names == names[row]) if spread != "none" else np.array([row])
-        gone = {link.mention.id, *self._review.decided}
+        waits = review.sure(run)[rows] & (run.document_rows[rows] != run.document_rows[row])
+        gone = {link.mention.id, *self._review.decided, *run.mention_table["mention_id"].take(rows[waits]).to_pylist()}
         others = [id_ for id_ in run.mention_table["mention_id"].take(rows).to_pylist() if id_ not in gone]
-        return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN]}
+        return {"spread": spread, "mentions": len(others), "ids": others[:_SHOWN], "waiting": int(waits.sum())}
 
 
 def _parent(saved: SavedRun, tell: Tell) -> SavedRun | None:

@@ -39,7 +39,7 @@ function draw(state) {
   }
   const row = asked.mention;
   box.replaceChildren(...[
-    h("p", { class: "kind" }, id === null ? `Question ${count(told.place)} of ${count(told.total)}` : "One mention", row.type ? [" · ", name(row.type)] : ""),
+    h("p", { class: "kind" }, id === null ? `Question ${count(told.place)} of ${count(told.total)}` : "One mention", asked.again && id === null ? " · the same name in another document" : "", row.type ? [" · ", name(row.type)] : ""),
     h("h1", {}, "“", name(row.text), "”"),
     row.sentence && h("blockquote", {}, sentence(row)),
     h("p", { class: "lead" }, h("a", { href: address("document", row.document_id, row.mention_id) }, name(row.document_id)), " · ",
@@ -59,10 +59,11 @@ function draw(state) {
 }
 
 // What follows a decision, told before it is taken.
-function spreads({ spread, mentions, ids }, below) {
+function spreads({ spread, mentions, ids, waiting }, below) {
   const all = mentions > 0 && h("details", {}, h("summary", {}, `${plural(mentions, "other mention")} of this name will follow.`),
     h("p", {}, ids.map((one, i) => [i ? ", " : "", h("a", { href: address("mention", one) }, name(one))]), mentions > ids.length && `, and ${count(mentions - ids.length)} more`));
   return h("div", { class: "spread" }, all || h("p", {}, spread === "none" ? "Nothing follows: decisions of this run do not spread." : "No other mention has this name."),
+    waiting > 0 && h("p", { class: "note" }, `${plural(waiting, "mention")} of other documents ${waiting === 1 ? "is" : "are"} sure of ${waiting === 1 ? "its" : "their"} entity: another entity is asked about there, too.`),
     spread === "graph" && below > 0 && h("p", {}, `${plural(below, "mention")} ${below === 1 ? "hangs" : "hang"} on it in its cluster, and may follow when the answers are applied.`),
     mentions > 0 && h("p", { class: "note" }, "“Not this”, “different” and “no mention” are about this mention alone."));
 }
