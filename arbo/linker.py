@@ -120,7 +120,14 @@ class Linker:
         if self.reranker is None and self.config.skip_margin is not None:
             raise UsageError("skip_margin needs a reranker; choose one (--reranker), or leave skip_margin out")
 
-    def link(self, documents: Iterable[Any], corrections: Any = None) -> Result:
+    def link(
+        self,
+        documents: Iterable[Any],
+        corrections: Any = None,
+        *,
+        name: str | None = None,
+        evidence: Iterable[str] | None = None,
+    ) -> Result:
         """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
 
         Args:
@@ -128,6 +135,9 @@ class Linker:
                 a list or pandas Series of names alone.
             corrections: what people decided, which the links obey: a file of JSON lines, or a list of objects, see
                 `arbo.corrections.lines`. The field ``spread`` of the configuration says how far they spread.
+            name: the column of names, if ``documents`` are rows of a table, such as a pandas frame.
+            evidence: further columns, of both tables, that weigh pairs of rows, see `LinkerConfig.evidence`, which they
+                replace. Such a run cannot grow.
 
         Raises:
             UsageError: there is no knowledge base, ``documents`` are not documents, or ``corrections`` is one object.
@@ -136,9 +146,9 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        if self.config.evidence is not None:
-            raise UsageError("only discover weighs evidence: put both tables into one, with a column of their source")
-        return self._linked(Corpus.of(documents), _lines(corrections))
+        linker = self._weighing(evidence)
+        linker = linker if linker.config.evidence is None else linker._suited(None)
+        return linker._linked(Corpus.of(documents, name), _lines(corrections))
 
     def discover(
         self,
@@ -154,17 +164,14 @@ class Linker:
         Args:
             documents: see `link`.
             corrections: see `link`.
-            name: the column of names, if ``documents`` are rows of a table, such as a pandas frame.
+            name: see `link`.
             evidence: further columns that weigh pairs of rows, see `LinkerConfig.evidence`, which they replace.
             source: the column that says from which table a row comes, if no entity is twice in a table.
 
         For further errors, see `link`; raise UsageError for a column without any value. The reranker is not used.
         """
         corpus = Corpus.of(documents, name)
-        columns = [evidence] if isinstance(evidence, str) else [*map(str, () if evidence is None else evidence)]
-        columns += [] if source is None else [f"{source}:source"]
-        config = replace(self.config, evidence=",".join(columns)) if columns else self.config
-        linker = self.configured(kb=None, _entities=None, config=config)._suited(corpus)
+        linker = self.configured(kb=None, _entities=None)._weighing(evidence, source)._suited(corpus)
         result = linker._linked(corpus, _lines(corrections))
         if name is not None and corpus.n_mentions:
             result.manifest["reading"] = {"text_column": name}
@@ -299,11 +306,18 @@ class Linker:
         entities = None if self._entities is None else self._entities.in_one_group()
         return self.configured(config=replace(self.config, map_types=None), _entities=entities)
 
+    def _weighing(self, evidence: Iterable[str] | None, source: str | None = None) -> Self:
+        """Return the linker with these columns as evidence, if there are any."""
+        columns = [evidence] if isinstance(evidence, str) else [*map(str, () if evidence is None else evidence)]
+        columns += [] if source is None else [f"{source}:source"]
+        return self.configured(config=replace(self.config, evidence=",".join(columns))) if columns else self
+
     def _suited(self, corpus: Corpus | None) -> Self:
         """Return the linker for a list of names, if the documents are one or the settings say so."""
         reads, columns = self.config.treat_as, self.config.evidence
         is_list = reads == "list" or (reads == "auto" and corpus is not None and is_list_of_names(corpus.tables))
-        if not is_list or self.kb is not None or self.edges is not None or not isinstance(self.encoder, NgramEncoder):
+        is_list = (is_list and self.kb is None) or (columns is not None and bool(self.kb))
+        if not is_list or self.edges is not None or not isinstance(self.encoder, NgramEncoder):
             if columns is not None and getattr(self.edges, "columns", None) is None:
                 raise UsageError("evidence needs a list of names, the n-grams, and no edge model; leave it out")
             return self
@@ -314,6 +328,8 @@ class Linker:
             from arbo.edges.evidence import Evidence
 
             names = Evidence(names, columns)
+        if self.kb is not None:
+            return self.configured(edges=names)
         encoder = replace(self.encoder, most_names=_MOST_NAMES)
         return self.configured(config=self.config.of_list(), edges=names, encoder=encoder)
 

@@ -10,6 +10,8 @@ that column by chance. A missing value is no evidence. If different people have 
 so much that names alone would expect as many pairs to be one as names and columns do.
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too.
+
+With a knowledge base, its entities are further rows with their names, and a mention is one with at most one of them.
 """
 
 from __future__ import annotations
@@ -25,16 +27,20 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from scipy.sparse import csr_matrix
 from scipy.special import expit
 
-from arbo.data import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.columns import LEVELS, ColumnKind, cells_of, columns_named
+from arbo.data.corpus import Inputs
+from arbo.data.tables import Tables
 from arbo.edges.features import distinct, preceding, products
 from arbo.edges.model import LogOdds
 from arbo.edges.names_model import ComparedNames, NamesModel
-from arbo.engine import Bools, Ids, Weights
+from arbo.engine import Bools, Ids, Neighbors, Weights
+from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 from arbo.text.names import normalize_names
 
@@ -52,6 +58,7 @@ _THRESHOLD = 0.7  # largest average dissimilarity of clusters if rows compete, b
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
 _FITTED = "shift", "competes", "reach"  # what a run keeps beside the weights
+_OF_ENTITIES = 0.5  # largest dissimilarity of an entity
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -190,6 +197,21 @@ def competition(pairs: Pairs, source: Ids) -> Callable[[LogOdds], LogOdds]:
     return probabilities
 
 
+def assignment(pairs: Pairs, is_entity: Bools) -> Callable[[LogOdds], LogOdds]:
+    """Return what computes the probabilities of pairs, if a mention is one with at most one entity; see `competition`.
+
+    ``is_entity`` is (names,); the entities come after the mentions.
+    """
+    has_entity, n = is_entity[pairs.second], len(is_entity)
+
+    def probabilities(log_odds: LogOdds) -> LogOdds:
+        odds = np.exp(log_odds.clip(-_MOST_ODDS, _MOST_ODDS))
+        of_mention = np.bincount(pairs.first, np.where(has_entity, odds, 0), minlength=n)
+        return np.asarray(odds / (1 + np.where(has_entity, of_mention[pairs.first], odds)))
+
+    return probabilities
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Weighs pairs of names by the names model and by columns, see this module."""
@@ -222,27 +244,39 @@ class Evidence:
         return {**own, "fingerprint": sha256(json.dumps(own).encode()).hexdigest()}
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
-        """Return the retrieval with the weights of this model, as `NamesModel.applied` does."""
-        names = ComparedNames.of(retrieval, self.names.earlier)
-        named, inputs = columns_named(self.columns), retrieval.inputs
-        cells = cells_of(inputs, named, check=not self.weights)
+        """Return the retrieval with the weights of this model, as `NamesModel.applied` does; ``kb`` may be there."""
+        rows = retrieval if kb is None else _with_entities(retrieval, kb)
+        names, n = ComparedNames.of(rows, self.names.earlier), len(retrieval.inputs)
+        named, is_entity = columns_named(self.columns), names.rows >= n
+        cells = cells_of(rows.inputs, named, check=not self.weights)
         columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
-        pairs, by_name, by_column = self._pairs(names, columns, retrieval)
+        pairs, by_name, by_column = self._pairs(names, columns, rows, n)
         sources = [column.value for column in columns if column.kind == "source"]
         source = sources[0] + 1 if sources else np.zeros(len(names.rows), np.int64)
-        model = self if self.weights else self._estimated(columns, pairs.where(by_name), source)
-        log_odds, excludes = pairs.total(model.weights, model.shift), model.competes and len(sources) > 0
-        probability = competition(pairs, source)(log_odds) if excludes else expit(log_odds)
+        if kb is None:
+            model = self if self.weights else self._estimated(columns, pairs.where(by_name), source)
+            excluded = competition(pairs, source) if model.competes and sources else expit
+        else:
+            near = pairs.where(by_name)
+            model, excluded = self._fitted(columns, near, assignment(near, is_entity)), assignment(pairs, is_entity)
+        probability = excluded(pairs.total(model.weights, model.shift))
         threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
         if not self.weights:  # two samples of the right pairs, of which some are in both
             name, column, both = (probability @ some for some in (by_name, by_column, by_name & by_column))
             reach = (name + column - both) * both / max(name * column, 1e-9)
             model = replace(model, reach=round(min(float(reach), 1.0), 3))
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
-        scored = PairScores(np.column_stack([pairs.first, pairs.second]), pairs.name)
-        reasons = partial(model._shares, names, columns)
+        of_entity, reasons = is_entity[pairs.second], partial(model._shares, names, columns)
+        scored = PairScores(np.column_stack([pairs.first, pairs.second])[~of_entity], pairs.name[~of_entity])
         retrieval = replace(retrieval, links=None)  # what a missing cell means may have changed
-        return names.weighed(retrieval, k, scored, weight, model.settings, threshold, reasons)
+        weighed = names.weighed(retrieval, k, scored, weight[~of_entity], model.settings, threshold, reasons)
+        if kb is None:
+            return weighed
+        near = pairs.where(of_entity & (weight < 1))
+        lists = Neighbors.empty(n, retrieval.entities.ids.shape[1])
+        fill(lists, names.rows[near.first], names.rows[near.second] - n, weight[of_entity & (weight < 1)])
+        shown: Any = partial(_of_nodes, weighed.reasons, len(kb), n)
+        return replace(weighed, entities=lists, threshold=(_OF_ENTITIES, threshold), reasons=shown)
 
     def _estimated(self, columns: Sequence[Column], pairs: Pairs, source: Ids) -> Self:
         """Return the model that fits pairs of near names; ``source`` is (names,)."""
@@ -265,7 +299,9 @@ class Evidence:
                 break
         return model
 
-    def _pairs(self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval) -> tuple[Pairs, Any, Any]:
+    def _pairs(
+        self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval, n_mentions: int
+    ) -> tuple[Pairs, Any, Any]:
         """Return the pairs that names or columns propose and, to estimate weights, which of them each did; (pairs,)."""
         inputs, n = retrieval.inputs.taken(names.rows), len(names.rows)
         group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
@@ -273,7 +309,7 @@ class Evidence:
         proposed += [column.pairs(name, inputs.is_blank) for column in columns if column.kind != "source"]
         first, second = map(np.concatenate, zip(*proposed, strict=True))
         first, second = distinct(first, second, n)
-        inside = group[first] == group[second]
+        inside = (group[first] == group[second]) & (names.rows[first] < n_mentions)
         first, second = first[inside], second[inside]
         key, keys = first * n + second, [a * n + b for a, b in ([] if self.weights else proposed)]
         by_name, by_column = (np.isin(key, np.concatenate([key[:0], *some])) for some in (keys[:1], keys[1:]))
@@ -293,6 +329,35 @@ class Evidence:
             texts.append(weights.column + ": " + words[levels])
         share, text = np.stack(shares, axis=1), np.stack(texts, axis=1)
         return Reasons.of(text, share)
+
+
+def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
+    """Return a retrieval whose mentions are followed by the entities, each with its nearest mentions."""
+    inputs, near, n = retrieval.inputs, retrieval.entities, len(retrieval.inputs)
+    ids, names, domains, metadata = (kb.table[name].to_pylist() for name in ("id", "name", "domain", "metadata"))
+    tables = [inputs.corpus.tables, Tables.of_names(ids, names, metadata)]
+    tables[1] = replace(
+        tables[1], documents=tables[1].documents.set_column(1, "domain", pa.array(domains, pa.string()))
+    )
+    rows = np.append(inputs.rows, inputs.corpus.n_mentions + np.arange(len(kb)))
+    both = [
+        np.hstack(pair)
+        for pair in zip(retrieval.mentions, near._replace(ids=near.ids + n * (near.ids >= 0)), strict=True)
+    ]
+    order = np.argsort(both[1], axis=1, kind="stable")[:, : Evidence.neighbors]
+    lists = Neighbors.empty(n + len(kb), Evidence.neighbors)
+    for place, values in zip(lists, both, strict=True):
+        place[:n, : order.shape[1]] = np.take_along_axis(values, order, axis=1)
+    mention, column = np.nonzero(near.ids >= 0)
+    fill(lists, n + near.ids[mention, column], mention, near.dissimilarity[mention, column])
+    groups = [*retrieval.groups, *domains]
+    return replace(retrieval, inputs=Inputs(Corpus(Tables.joined(tables)), rows), groups=groups, mentions=lists)
+
+
+def _of_nodes(reasons: Any, n_entities: int, n: int, node: Ids, mention: Ids) -> Reasons:
+    """Return the reasons for edges from nodes of a graph, whose entities come first, to mentions."""
+    shown: Reasons = reasons(np.where(node < n_entities, node + n, node - n_entities), mention)
+    return shown
 
 
 def _kind_of(texts: Sequence[str]) -> ColumnKind:

@@ -195,7 +195,7 @@ class ComparedNames:
         for ends in ((first, second), (second, first)):
             fill(lists, self.rows[ends[0]], self.rows[ends[1]], weight[joins])
         if retrieval.mentions.ids.shape[1]:
-            more = self.number < 0
+            more = self.number[: len(lists.ids)] < 0
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
         settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
         how: dict[str, Any] = {"settings": settings, "threshold": limits, "reasons": partial(self._reasons, reasons)}
