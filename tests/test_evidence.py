@@ -285,7 +285,27 @@ def test_wrong_columns_are_refused() -> None:
             arbo.Linker().discover(PEOPLE.assign(empty="-"), name="name", evidence=[evidence])
     with pytest.raises(arbo.UsageError, match="there is no column 'firm'; the columns are: name, city, code"):
         arbo.Linker().discover(PEOPLE, name="firm")
-    with pytest.raises(arbo.UsageError, match="only discover weighs evidence"):
-        arbo.Linker([{"id": "E1", "name": "Ann"}], config={"evidence": "city"}).link(["Ann"])
     with pytest.raises(arbo.UsageError, match="evidence needs a list of names"):
         arbo.Linker(config={"evidence": "city", "treat_as": "text"}).discover(PEOPLE, name="name")
+
+
+def test_a_row_is_one_with_at_most_one_entity_with_its_columns(tmp_path: Path, run: Run) -> None:
+    kb = pd.DataFrame({"id": ["a1", "a2", "a3"], "name": ["Kelp & Blight Ltd", "Tern Optics", "J. Smith"]})
+    kb = kb.assign(city=["Hull", "York", "Leeds"], phone=["0482 2201", "0904 1100", "0532 9931"])
+    rows = pd.DataFrame(
+        {"name": ["Kelp and Blight", "Stork Optics", "Kelp & Blight Ltd"], "city": ["Hull", "York", None]}
+    )
+    rows = rows.assign(phone=["0482-2201", "0904 5530", "0482 2201"])
+    result = arbo.Linker(kb).link(rows, name="name", evidence=["city", "phone"])
+    assert [link.entity for link in result.links] == ["a1", None, "a1"]
+    assert "phone: equal" in str(result.explain("0"))
+    assert [weights["column"] for weights in result.evidence] == ["city", "phone"]
+    turned = arbo.Linker(kb[::-1]).link(rows, name="name", evidence=["city", "phone"])
+    assert turned.link_table["score"].equals(result.link_table["score"])
+    with pytest.raises(arbo.UsageError, match="link all documents again"):
+        arbo.Linker(kb).add(result, ["Tern Optics"])
+    for name, frame in (("kb", kb), ("rows", rows)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    how = ["--text-column", "name", "--kb", tmp_path / "kb.csv", "--set", "evidence=city,phone"]
+    run("link", tmp_path / "rows.csv", *how, "--out", tmp_path / "run").ok()
+    assert arbo.Result.load(tmp_path / "run").link_table.equals(result.link_table)

@@ -54,11 +54,10 @@ _UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
 _STEPS, _SETTLED = 100, 0.05  # most steps of expectation maximisation; largest change of log-odds in the last one
 _GAIN = 0.05  # what pairs that do not compete must gain in mean log-likelihood
-_THRESHOLD = 0.7  # largest average dissimilarity of clusters if rows compete, but not by their sources
+_THRESHOLD = 0.7  # largest dissimilarity of an entity, and of clusters if rows compete, but not by their sources
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
 _FITTED = "shift", "competes", "reach"  # what a run keeps beside the weights
-_OF_ENTITIES = 0.5  # largest dissimilarity of an entity
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -276,7 +275,7 @@ class Evidence:
         lists = Neighbors.empty(n, retrieval.entities.ids.shape[1])
         fill(lists, names.rows[near.first], names.rows[near.second] - n, weight[of_entity & (weight < 1)])
         shown: Any = partial(_of_nodes, weighed.reasons, len(kb), n)
-        return replace(weighed, entities=lists, threshold=(_OF_ENTITIES, threshold), reasons=shown)
+        return replace(weighed, entities=lists, threshold=(_THRESHOLD, threshold), reasons=shown)
 
     def _estimated(self, columns: Sequence[Column], pairs: Pairs, source: Ids) -> Self:
         """Return the model that fits pairs of near names; ``source`` is (names,)."""
