@@ -46,6 +46,7 @@ def together(result: arbo.Result) -> list[list[str]]:
         (None, ["404/351-9533", "404 351 9533", "404-351-9534", "", "212-245-5336"], ["code", 1, 2, 0, 6]),
         (None, ["Adobe Systems", "adobe systems", "Adobe", "Adobe System Inc", "Symantec"], ["text", 1, 3, 2, 6]),
         (None, ["1998", "1998", "1999", "2004"], ["code", 1, 5, 6]),
+        (None, ["1985-12-31", "12/31/1985", "31 December 1985", "Dec 31, 1985", "2/3/1971"], ["code", 1, 1, 1, 6]),
         ("exact", ["DE 1", "DE 1", "DE-1", ""], ["exact", 1, 2, 0]),
         ("source", ["a", "a", "b"], ["source", 1, 2]),
     ],

@@ -50,6 +50,8 @@ _RARE = 10  # most rows of a value that proposes pairs
 _SHARED = (0.6, 0.4, 0.2)  # least shares of common 3-grams: nearly equal, similar, somewhat similar
 _WITHIN = (0.02, 0.1, 0.3)
 _SEPARATOR = re.compile(r"[\W_]+")
+_PARTS = re.compile(r"\d+|[^\W\d_]{3,}")
+_MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
 _UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
 _STEPS, _SETTLED = 100, 0.05  # most steps of expectation maximisation; largest change of log-odds in the last one
@@ -83,7 +85,7 @@ class Column(NamedTuple):
         if kind == "text":
             texts = normalize_names(texts)
         elif kind == "code":
-            texts = [_SEPARATOR.sub("", text.casefold()) for text in texts]
+            texts = [_SEPARATOR.sub("", text) for text in _dated([text.casefold() for text in texts])]
         value = np.where([cell == "" for cell in cells], -1, codes_of(texts)[value])
         number = np.array([_number(text) if kind == "number" else np.nan for text in dict.fromkeys(texts)], np.float64)
         sets: list[csr_matrix | None] = [None, None]
@@ -366,8 +368,38 @@ def _kind_of(texts: Sequence[str]) -> ColumnKind:
         return "code"  # years, dates, postcodes
     if np.mean([np.isfinite(_number(text)) for text in texts]) > _MOST:
         return "number"
-    has_digits = [2 * sum(map(str.isdigit, text)) >= sum(map(str.isalnum, text)) for text in texts]
-    return "code" if np.mean(has_digits) > _MOST else "text"
+    has_digits = (2 * sum(map(str.isdigit, text)) >= sum(map(str.isalnum, text)) for text in texts)
+    is_code = [has or _date(text.casefold()) is not None for has, text in zip(has_digits, texts, strict=True)]
+    return "code" if np.mean(is_code) > _MOST else "text"
+
+
+def _dated(texts: list[str]) -> list[str]:
+    """Return texts with dates, if most are dates in some form, as eight digits, the year first.
+
+    >>> _dated(["1985-03-02", "2/3/1985", "march 2, 1985", "31.3.1985"])
+    ['19850302', '19850302', '19850302', '19850331']
+    """
+    dates = [*map(_date, texts)]
+    known = [date for date in dates if date]
+    if len(known) <= _MOST * sum(map(bool, texts)):
+        return texts
+    month_first = any(month > 12 for _, month, _, _ in known)
+    turned = ((date[1::-1] + date[2:] if month_first and date[3] else date) if date else None for date in dates)
+    return ["{2}{1:02}{0:02}".format(*date) if date else text for text, date in zip(texts, turned, strict=True)]
+
+
+def _date(text: str) -> tuple[int, int, int, bool] | None:
+    """Return the day, month and year of a date, and whether day and month may be exchanged; None for no date."""
+    parts = _PARTS.findall(text)
+    if len(parts) != 3:
+        return None
+    is_plain = all(map(str.isdecimal, parts)) and len(parts[0]) < 4
+    parts = parts[::-1] if len(parts[0]) == 4 else parts
+    parts = [parts[1], parts[0], parts[2]] if parts[0].isalpha() else parts
+    month = _MONTHS.find(parts[1][:3]) // 3 + 1 if parts[1].isalpha() else int(parts[1])
+    day, year = (int(part) if part.isdecimal() else 0 for part in (parts[0], parts[2]))
+    is_date = 0 < min(day, month) <= 12 and max(day, month) <= 31 and 1000 <= year <= 9999
+    return (day, month, year, is_plain) if is_date else None
 
 
 def _number(text: str) -> float:
