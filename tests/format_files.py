@@ -234,26 +234,6 @@ NODES: list[dict[str, Any]] = [
     node("HP_4", "older", meta={"deprecated": True, **properties((f"{OBO_IRI}IAO_0100001", "HP:2"))}),
 ]
 GRAPH = {"meta": properties((f"{IN_OWL}default-namespace", "hp")), "nodes": NODES}
-TURTLE = """\
-@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
-@prefix ex: <http://example.org/> .
-@prefix owl: <http://www.w3.org/2002/07/owl#> .
-@prefix dct: <http://purl.org/dc/terms/> .
-ex:scheme a skos:ConceptScheme ; skos:prefLabel "Diseases"@en .
-ex:flu a skos:Concept, ex:Disease, [] ; skos:broader [] ; skos:prefLabel "influenza"@en, "grippe"@fr, "Grippe"@de ;
-    skos:altLabel "flu"@en-GB, "la crève"@fr ; skos:hiddenLabel "influensa" ;
-    skos:definition "A viral disease."@en, [ <http://www.w3.org/1999/02/22-rdf-syntax-ns#value> "Une maladie."@fr ] ;
-    skos:notation "J11" ; skos:broader ex:disease ; skos:exactMatch <http://purl.obolibrary.org/obo/MONDO_0005812> .
-<http://purl.obolibrary.org/obo/HP_2> skos:prefLabel "fever"@en .
-ex:disease a skos:Concept ; skos:prefLabel "maladie"@fr .
-ex:old a skos:Concept ; skos:prefLabel "la grippe"@fr ; owl:deprecated true ; dct:isReplacedBy ex:flu .
-[] a skos:Concept ; skos:prefLabel "nobody"@en .
-"""
-RDF = (
-    '<?xml version="1.0"?>\n<!DOCTYPE rdf:RDF [{}]>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
-    ' xmlns:s="http://www.w3.org/2004/02/skos/core#">\n<s:Concept rdf:about="http://e.org/1"><s:prefLabel>{}'
-    "</s:prefLabel></s:Concept></rdf:RDF>"
-)
 
 
 def umls_name(cui: str, text: str, aui: str, ranks: str = "P PF Y", language: str = "ENG", suppress: str = "N") -> str:
@@ -281,8 +261,6 @@ ENTITIES: dict[str, Files] = {
         "[Term]\nid: U:2\nname: organ\nnamespace: viscera\n! a comment\n"
     },
     "obographs": {"kb.json": f'{{"graphs": [{json.dumps(GRAPH)[:-2]},%%]}}]}}'},
-    "skos": {"kb.ttl": TURTLE},
-    "skos xml": {"kb.rdf": RDF.format('<!ENTITY own "flu">', "&own;")},
     "tsv": {"kb.tsv": rows("id\tname\taliases\tdefinition", "D1\tflu\ta| b|\tx", "%%", '"D2"\tcold\t\t', "")},
     "umls": {
         "MRCONSO.RRF": rows(

@@ -19,7 +19,7 @@ ALL = [("documents", name) for name in DOCUMENTS] + [("entities", name) for name
 GOLDEN = Path(__file__).with_name("format_contents.txt").read_text("utf-8")
 CONTENTS = dict(re.findall(r"^# (.+)\n((?:[^#].*\n)+)", GOLDEN, re.M))
 """What the good file of each format has: documents and entities, their mentions, and what was counted."""
-WHOLE = {"bioc", "bioc xml", "ecbplus", "obographs", "pubannotation", "skos", "skos xml", "text", "csv", "tsv"}
+WHOLE = {"bioc", "bioc xml", "ecbplus", "obographs", "pubannotation", "text", "csv", "tsv"}
 """Formats whose files are read as a whole, not line by line."""
 
 
@@ -29,8 +29,6 @@ def files_of(kind: str, name: str) -> dict[str, str]:
 
 def read(kind: str, path: Any, name: str | None = None, **options: Any) -> Any:
     """Read documents or entities; `name` may have the form of the file behind it, as in `bioc xml`."""
-    if name is not None and name.startswith("skos"):
-        pytest.importorskip("rdflib")
     return (read_documents if kind == "documents" else read_knowledge_base)(path, name and name.split()[0], **options)
 
 
@@ -60,8 +58,6 @@ def lines_of(one: Any) -> list[str]:
 def test_a_good_file_is_recognised_and_read(tmp_path: Path, kind: str, name: str) -> None:
     path = save(tmp_path, name, files_of(kind, name))
     guessed: list[str] = []
-    if name.startswith("skos"):
-        pytest.importorskip("rdflib")
     items = read(kind, path, announce_format=guessed.append)
     assert guessed == [name.split()[0]]
     assert shown(items) == CONTENTS[f"{kind} {name}"].rstrip()
@@ -73,7 +69,7 @@ def test_a_good_file_is_recognised_and_read(tmp_path: Path, kind: str, name: str
 def test_encodings_and_line_ends_change_nothing(tmp_path: Path, kind: str, name: str, how: str) -> None:
     files = files_of(kind, name)
     expected = shown(read(kind, save(tmp_path / "plain", name, files), name))
-    if how == "line ends" and name in ("text", "skos xml", "bioc xml"):
+    if how == "line ends" and name in ("text", "bioc xml"):
         pytest.skip("these line ends are part of the text")
 
     def change(file: str, text: str) -> bytes:
@@ -125,7 +121,7 @@ def test_a_file_without_items_is_an_error(tmp_path: Path, kind: str, name: str, 
     path = save(tmp_path, name, dict.fromkeys(files_of(kind, name), content))
     option = "format" if kind == "documents" else "kb-format"
     words = rf"no {kind} in the format {name.split()[0]}.*; check the file and the format \(--{option}\)|no \[Term\]"
-    with pytest.raises(DataError, match=rf"{words}|not JSON|not RDF|not XML"):
+    with pytest.raises(DataError, match=rf"{words}|not JSON|not XML"):
         read(kind, path, name)
     if name not in FOLDERS:
         with pytest.raises(DataError, match=r"the file is empty|the format cannot be guessed|no documents in"):
@@ -197,13 +193,13 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", sorted(KNOWLEDGE_BASE_FORMATS))
-@pytest.mark.parametrize("name", sorted({*ENTITIES} - {"umls", "skos", "skos xml"}))
+@pytest.mark.parametrize("name", sorted({*ENTITIES} - {"umls"}))
 def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, name: str, given: str) -> None:
     path = save(tmp_path, name, {"kb": next(iter(ENTITIES[name].values()))})
     if given == name:
         assert len(read("entities", path, given)) == 2
         return
-    words = r"no entities in the format .*--kb-format|no \[Term\]|no list `graphs`|not JSON|not RDF|give the folder "
+    words = r"no entities in the format .*--kb-format|no \[Term\]|no list `graphs`|not JSON|give the folder "
     words += "that|no column is|the quotes of a cell|the Parquet file|not an index"
     for on_error in ("skip", "fail"):
         with pytest.raises(DataError, match=words if on_error == "skip" else str(path)) as caught:

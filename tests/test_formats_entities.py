@@ -2,19 +2,17 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import obonet
 import pytest
 from builders import save_lines
-from format_files import IN_OWL, ORGAN, RDF, TURTLE, node, properties, rows, save, umls_definition, umls_name, umls_type
+from format_files import IN_OWL, ORGAN, node, properties, rows, save, umls_definition, umls_name, umls_type
 from test_formats import check_fault, check_value, files_of, read
 
 import arbo
-from arbo.errors import DataError, MissingDependency, UsageError
-from arbo.formats.skos import read_entities as read_skos
+from arbo.errors import DataError, UsageError
 from arbo.formats.umls import ST21PV, read_entities as read_umls
 
 
@@ -194,87 +192,6 @@ def test_a_file_without_a_term_is_never_skipped(tmp_path: Path, content: str) ->
             read("entities", source, "obo", on_error="skip")
     (tmp_path / "b.obo").write_text(term("id: U:5", obsolete=True))  # a term, if not of an entity
     assert len(read("entities", tmp_path, "obo")) == 1
-
-
-def skos(folder: Path, content: str, **options: Any) -> arbo.KnowledgeBase:
-    pytest.importorskip("rdflib")
-    (folder / "kb.ttl").write_text(content, "utf-8")
-    return read_skos(folder / "kb.ttl", **options)
-
-
-def test_labels_of_one_language_and_literals_stay_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    kb = skos(tmp_path, TURTLE, language="fr")
-    flu = kb["J11"]
-    assert (flu.name, flu.aliases, flu.definition) == ("grippe", ("la crève", "influensa"), "Une maladie.")
-    assert kb.notes["concepts without a name in fr left out"] == 1
-    assert [one.id for one in kb] == ["http://example.org/disease", "http://example.org/flu"]
-    dated = 'dct:date "2009-13-01"^^<http://www.w3.org/2001/XMLSchema#date> .'
-    numbers = f'ex:flu skos:notation "01"^^<http://www.w3.org/2001/XMLSchema#integer> ; {dated}'
-    kb = skos(tmp_path, f"{TURTLE}{numbers}\nex:flu skos:broader <http://example.org/a b> .")
-    assert kb["01"].name == "influenza"
-    assert not caplog.records
-
-
-@pytest.mark.parametrize(("form", "name"), [("turtle", "a.ttl"), ("nt", "a.nt"), ("xml", "a.rdf"), ("xml", "a.dat")])
-def test_the_forms_of_rdf_and_their_order_are_the_same(tmp_path: Path, form: str, name: str) -> None:
-    rdflib = pytest.importorskip("rdflib")
-    kb = skos(tmp_path, TURTLE)
-    text = rdflib.Graph().parse(data=TURTLE, format="turtle").serialize(format=form)
-    (tmp_path / name).write_text(text, "utf-8")
-    guessed: list[str] = []
-    again = read("entities", tmp_path / name, announce_format=guessed.append)
-    assert guessed == ["skos"]
-    assert [*map(names_of, again)] == [*map(names_of, kb)]
-    if form == "nt":
-        orders = (sorted(text.splitlines()), sorted(text.splitlines(), reverse=True))
-        forward, backward = (skos(tmp_path, "\n".join(order)) for order in orders)
-        assert [*forward] == [*backward]
-
-
-def names_of(one: arbo.Entity) -> tuple[object, ...]:
-    return one.id, one.name, one.aliases, one.definition
-
-
-def test_rdf_may_have_a_style_sheet_or_no_prefix_and_groups_are_counted(tmp_path: Path) -> None:
-    rdflib = pytest.importorskip("rdflib")
-    text = RDF.format("", "flu")
-    styled = text.replace("<!DOCTYPE rdf:RDF []>", '<?xml-stylesheet href="a.xsl"?>')
-    bare = text.replace("<!DOCTYPE rdf:RDF []>\n", "").replace("rdf:RDF", "RDF").replace("xmlns:rdf=", "xmlns=")
-    bare = bare.replace("<RDF", f'<RDF xmlns:rdf="{rdflib.RDF}"')
-    assert [skos(tmp_path, content)["http://e.org/1"].name for content in (styled, bare)] == ["flu", "flu"]
-    note = f"<http://e.org/note> <{rdflib.RDF.value}> 'A text.' . ex:a skos:definition <http://e.org/note> ."
-    concept = 'ex:a a skos:Concept ; skos:prefLabel "http://e.org/a" ; skos:altLabel "ex:flu" .'
-    kb = skos(tmp_path, f"{TURTLE}{concept} {note}")
-    assert names_of(kb["ex:a"])[1:] == ("http://e.org/a", ("ex:flu",), "A text.")
-    kind = "ex:Kind <http://www.w3.org/2000/01/rdf-schema#subClassOf> skos:Concept . ex:mild a ex:Kind ;"
-    kb = skos(tmp_path, f'{TURTLE}{GROUPS}{kind} skos:prefLabel "mild" ; owl:deprecated "False" .')
-    assert [one.name for one in kb] == ["maladie", "influenza", "mild", "fever"]
-    assert kb.notes["items with a label that are not concepts left out"] == 4
-    prefixes = TURTLE[: TURTLE.index("ex:scheme")]
-    kb = skos(tmp_path, f"{prefixes}{GROUPS}")  # classes of an ontology, as BioPortal writes them
-    assert ([one.name for one in kb], [*kb.notes.values()]) == (["Disease"], [2])
-
-
-def test_without_rdflib_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("rdflib")
-    monkeypatch.delitem(sys.modules, "arbo.formats.skos")
-    monkeypatch.setitem(sys.modules, "rdflib", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'arbo\[rdf\]'"):
-        arbo.read_knowledge_base(save(tmp_path, "skos", files_of("entities", "skos")))
-
-
-GROUPS = """
-ex:group a skos:Collection ; skos:prefLabel "Group" . ex:Disease a owl:Class ; skos:prefLabel "Disease" .
-ex:moves a owl:ObjectProperty ; skos:prefLabel "moves" . ex:bare a owl:Class .
-"""
-
-
-@pytest.mark.parametrize("address", ["c1", "#c1", "a/c1"])
-def test_relative_addresses_stay_as_they_are(tmp_path: Path, address: str) -> None:
-    text = f"{TURTLE}@prefix own: <#> . <{address}> a skos:Concept ; skos:prefLabel 'x' ; skos:broader <{address}> ."
-    for content in (text, RDF.format("", "x").replace("http://e.org/1", address)):
-        assert skos(tmp_path, content)[address].name == "x"
-    assert skos(tmp_path, text)[address].metadata == {"broader": [address]}
 
 
 TREE = {

@@ -12,7 +12,7 @@ from builders import python
 import arbo
 
 HEAVY = """torch transformers numba sklearn faiss pyarrow scipy scipy.special networkx obonet pandas datasets spacy
-rdflib starlette uvicorn anyio"""
+starlette uvicorn anyio"""
 
 
 def loaded(code: str) -> set[str]:

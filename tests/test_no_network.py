@@ -9,16 +9,7 @@ from builders import python
 from conftest import Run, Sample
 
 import arbo
-from arbo.formats import read_knowledge_base
 
-SKOS = """<?xml version="1.0"?>
-<!DOCTYPE rdf:RDF SYSTEM "http://example.org/rdf.dtd">
-<rdf:RDF xml:base="http://example.org/base" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
- xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:skos="http://www.w3.org/2004/02/skos/core#">
-<owl:Ontology rdf:about=""><owl:imports rdf:resource="http://example.org/other.owl"/></owl:Ontology>
-<skos:Concept rdf:about="http://example.org/1"><skos:prefLabel>flu</skos:prefLabel></skos:Concept>
-</rdf:RDF>
-"""
 BIOC = """<!DOCTYPE collection SYSTEM "http://example.org/BioC.dtd">
 <collection><source/><date/><key/><document><id>d</id>
 <passage><offset>0</offset><text>flu</text></passage></document></collection>
@@ -68,13 +59,10 @@ def test_no_verb_asks_for_an_address(run: Run, asked: list[object], sample: Samp
     assert ({verb: code for verb, code in codes.items() if code}, asked) == ({}, [])
 
 
-@pytest.mark.parametrize(("content", "format_"), [(SKOS, "skos"), (BIOC, "bioc")])
-def test_no_file_makes_a_reader_ask(tmp_path: Path, asked: list[object], content: str, format_: str) -> None:
-    if format_ == "skos":
-        pytest.importorskip("rdflib")
+def test_no_file_makes_a_reader_ask(tmp_path: Path, asked: list[object]) -> None:
     file = tmp_path / "a.xml"
-    file.write_text(content)
-    assert len(read_knowledge_base(file, "skos") if format_ == "skos" else arbo.read_documents(file, "bioc")) == 1
+    file.write_text(BIOC)
+    assert len(arbo.read_documents(file, "bioc")) == 1
     assert asked == []
 
 

@@ -37,7 +37,7 @@ _Shared = Literal["csv", "jsonl", "parquet", "tsv"]
 _OfLines = Literal["conll", "corefud", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
 Graph = Literal["graphrag", "lightrag", "neo4j"]
 DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "pubmed", "text"]
-KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "skos", "umls"]
+KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "umls"]
 _OfRuns = Literal["csv", "tsv", "xlsx", "clusters"]
 ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "corefud", Graph]
 Ids = Literal["links", "entities", "gold"]
@@ -86,7 +86,6 @@ KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
     "umls": r"\Amrconso\.rrf\n",
     "obo": r"^(format-version:|\[Term\])",
     "obographs": r'\A.*\n\s*\{[\s\S]*"graphs"\s*:\s*\[',
-    "skos": r"^[^\S\n]*+(?:<\?xml[^>\n]*>\s*+)?(@?prefix\s+[\w.-]*:\s*<|<rdf:RDF\b)|^<[^<>\s]+>\s+<[^<>\s]+>\s+[<\"_]",
     "medic": r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|",
     "jsonl": r'\A.*\n\s*\{.*"name"',
     "csv": _CSV,
@@ -237,8 +236,6 @@ def _read(paths: list[Path], name: str, what: _Items, advice: str, **options: An
     if len(items):
         items.notes.update(_left_out(paths, suffixes))
         return items
-    if name == "skos":
-        _check_no_owl(paths[0])
     lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
     option = "--format" if what == "documents" else "--kb-format"
     problem = f"no {what} in the format {name}{lost}; check the file and the format ({option})"
