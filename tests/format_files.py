@@ -74,26 +74,6 @@ PUBMED_XML = """<?xml version="1.0"?>
 </PubmedData></PubmedArticle><PubmedArticle><MedlineCitation><PMID>124</PMID><Article><ArticleTitle>Other.</ArticleTitle>
 </Article></MedlineCitation></PubmedArticle></PubmedArticleSet>
 """
-FOX = "\U0001f98a Left and right kidney. Flu."
-PUBANNOTATION = {
-    "sourcedb": "PubMed",
-    "sourceid": "12",
-    "text": FOX,
-    "denotations": [
-        {"id": "T1", "span": [{"begin": 2, "end": 6}, {"begin": 17, "end": 23}], "obj": "Organ"},
-        {"id": "T2", "span": {"begin": 11, "end": 23}, "obj": "UBERON:0004539"},
-        {"id": "T3", "span": {"begin": 25, "end": 28}, "obj": "http://purl.obolibrary.org/obo/MONDO_0005812"},
-        {"id": "T4", "span": {"begin": 25, "end": 28}, "obj": "Disease"},
-        {"id": "T5", "span": {"begin": 25, "end": 28}, "obj": "NIL"},
-    ],
-    "attributes": [
-        {"id": "A1", "subj": "T1", "pred": "tao:has_database_id", "obj": "UBERON:0004538"},
-        {"id": "A2", "subj": "T1", "pred": "tao:has_database_id", "obj": "C0227613"},
-        {"id": "A3", "subj": "T1", "pred": "side", "obj": "left"},
-        {"id": "A4", "subj": "T4", "pred": "mondo_id", "obj": "http://purl.obolibrary.org/obo/MONDO_0005812"},
-    ],
-    "relations": [{"id": "R1", "pred": "in", "subj": "T4", "obj": "T1"}],
-}
 PERRY = {"doc_id": "1_1ecb", "sent_id": 0, "tokens_number": [0, 1], "coref_chain": "HUM1", "mention_type": "HUM"}
 KIDNEY = {
     "id": "d1",
@@ -172,7 +152,6 @@ DOCUMENTS: dict[str, Files] = {
         )
     },
     "jsonl": {"docs.jsonl": rows(KIDNEY, "%%", "", {"id": "d3", "text": " \n"})},
-    "pubannotation": {"docs.json": f"[{json.dumps(PUBANNOTATION)},%%]"},
     "pubmed": {"docs.nbib": rows("", *NBIB, "", "%%", "", "PMID- 124", "TI  - Other.")},
     "pubmed xml": {"docs.xml": PUBMED_XML},
     "pubtator": {

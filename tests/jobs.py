@@ -19,7 +19,7 @@ import arbo
 from arbo.data.corpus import Corpus
 
 OUT = "out"
-_EXPORTS = ("csv", "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "clusters")
+_EXPORTS = ("csv", "jsonl", "pubtator", "bioc", "brat", "conll", "clusters")
 _TRAINING = {"epochs": 3, "batch_size": 8, "refresh": 2, "n_negatives": 2, "negatives": "mixed", "positives": "1rand"}
 _TIMES = re.compile(rb'"(seconds|duration|checksum)": ?(\{[^}]*\}|[0-9.e+-]+|"\w+")')
 """Times, and the checksum of a manifest with them."""

@@ -189,7 +189,7 @@ def test_errors_of_runs(run: Run, folder: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_only_own_files_are_replaced(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    kb, formats = folder / "kb.jsonl", ("csv", "tsv", "jsonl", "pubtator", "pubannotation", "bioc", "conll", "clusters")
+    kb, formats = folder / "kb.jsonl", ("csv", "tsv", "jsonl", "pubtator", "bioc", "conll", "clusters")
     assert run("link", folder / "test.jsonl", "--kb", kb, "--out", "run").code == 0
     commands = [
         *(f"export run --to {name} --out {name}{end}" for name in formats for end in ("", ".gz")),

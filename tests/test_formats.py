@@ -19,7 +19,7 @@ ALL = [("documents", name) for name in DOCUMENTS] + [("entities", name) for name
 GOLDEN = Path(__file__).with_name("format_contents.txt").read_text("utf-8")
 CONTENTS = dict(re.findall(r"^# (.+)\n((?:[^#].*\n)+)", GOLDEN, re.M))
 """What the good file of each format has: documents and entities, their mentions, and what was counted."""
-WHOLE = {"bioc", "bioc xml", "ecbplus", "obographs", "pubannotation", "text", "csv", "tsv"}
+WHOLE = {"bioc", "bioc xml", "ecbplus", "obographs", "text", "csv", "tsv"}
 """Formats whose files are read as a whole, not line by line."""
 
 
@@ -211,7 +211,6 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, name: st
     ("files", "guessed"),
     [
         ({"a": '{"id": "d", "text": "flu"}'}, "jsonl"),
-        ({"a.dat": '[\n {"text": "flu", "denotations": [], "id": "a"}]'}, "pubannotation"),
         ({"a.dat": '"year";"document_id";"text"\n1;d;flu'}, "csv"),
         ({"a.dat": "document_id\ttext\nd\tflu"}, "tsv"),
         ({"a.txt": "id, text and so on. {"}, "text"),

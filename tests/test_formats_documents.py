@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from format_files import BIOC, PERRY, PUBANNOTATION, annotation, rows, tabs
+from format_files import BIOC, PERRY, annotation, rows, tabs
 from test_formats import check_fault, check_value
 
 
@@ -21,10 +21,6 @@ def bioc(**changes: Any) -> str:
     return json.dumps({"id": "9", "passages": [{"offset": 0, "text": "Flu"}], **changes})
 
 
-def pub(**changes: Any) -> str:
-    return json.dumps({**PUBANNOTATION, "sourceid": "13", **changes})
-
-
 def jsonl(*mentions: object, **changes: Any) -> str:
     return json.dumps({"id": "x", "text": "flu", "mentions": list(mentions), **changes})
 
@@ -35,8 +31,6 @@ def chain_of(mention: str) -> str:
     return f"a/b/000:{place} {place.partition('#')[0]} None a/b/000/{name}"
 
 
-FLU = [{"id": "T9", "span": {"begin": 25, "end": 28}, "obj": "Disease"}]
-IDS = [{"id": "A1", "subj": "T9", "pred": "id", "obj": "NIL"}, {"id": "A2", "subj": "T9", "pred": "by", "obj": 1}]
 VALUES: list[tuple[str, str, str]] = [
     *(("pubtator", pubtator(0, 3, "Flu", "Disease", *column), added) for column, added in (
         (["D1"], "1:0-3#2 0-3 Disease D1"),
@@ -123,15 +117,6 @@ VALUES: list[tuple[str, str, str]] = [
     )),
     ("bioc", bioc(annotations=[annotation(None, "", (0, 1), gene="-", omim=5, Mesh=[])], relations=[{"id": "R"}]),
      "9 'Flu' / relations = [{'id': 'R'}] / 9:0-1 0-1 None 5 {'gene': '-', 'Mesh': []}"),
-    ("pubannotation", pub(denotations=FLU, attributes=IDS, divid=2),
-     "PubMed:13-2 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
-     "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / divid = 2 / "
-     "PubMed:13-2:T9 25-28 Disease NIL {'by': 1}"),
-    ("pubannotation",
-     pub(denotations=[{**FLU[0], "obj": ""}, {**FLU[0], "id": "T8", "obj": "a b:1"}], attributes=[*IDS, *IDS]),
-     "PubMed:13 '🦊 Left and right kidney. Flu.' / sourcedb = 'PubMed' / sourceid = '13' / "
-     "relations = [{'id': 'R1', 'pred': 'in', 'subj': 'T4', 'obj': 'T1'}] / "
-     "PubMed:13:T9 25-28 None NIL {'by': [1, 1]} / PubMed:13:T8 25-28 a b:1 -"),
     ("jsonl", json.dumps({"id": "x", "text": "flu", "mentions": None}), "x 'flu'"),
     ("jsonl", jsonl({"spans": [[0, 3]], "text": "flu", "by": {"sure": True}}, metadata=[1], title="Ü"),
      "x 'flu' / metadata = [1] / title = 'Ü' / x:0-3 0-3 None - {'by': {'sure': True}}"),
@@ -225,16 +210,6 @@ FAULTS: list[tuple[Any, ...]] = [
         (bioc(infons=[]), "'infons' of a BioC document must be an object"),
     )),
     ("bioc", "document", json.dumps({**BIOC, "infons": {}, "passages": []}), "a location of an annotation must"),
-    *(("pubannotation", "document", piece, f"docs.json, item 2.*{words}") for piece, words in (
-        (pub(text=5), "'text' of a PubAnnotation document must be a string"),
-        (pub(denotations={}), "'denotations' of a PubAnnotation document must be a list"),
-        (pub(denotations=[{"id": "T9", "span": {"begin": 3, "end": 99}}]),
-         r"'T9': the span {begin, end} of a denotation"),
-        (pub(denotations=[{"id": "T9", "span": [{"begin": True, "end": 2}]}]), "'T9': the span"),
-        (pub(denotations=[{"id": "T9"}]), "'T9': a denotation needs the key 'span'"),
-        (pub(denotations=[*FLU, *FLU]), "'T9': two denotations have this id"),
-        (pub(attributes=[{"id": "A1", "subj": "T1"}]), "'A1': an attribute needs the key 'pred'"),
-    )),
     *(("jsonl", "document", piece, words) for piece, words in (
         ("{", "not JSON: .* at character 2; write each object on one line"),
         ('{"id": "x"} {"id": "y"}', "not JSON: Extra data"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from builders import save_lines
-from format_files import BIOC, BIOC_XML, PERRY, PUBANNOTATION, PUBMED_XML, save, tabs
+from format_files import BIOC, BIOC_XML, PERRY, PUBMED_XML, save, tabs
 from test_formats import read
 
 import arbo
@@ -155,33 +155,20 @@ def test_columns_of_hipe_are_found_by_name_and_the_first_of_two_counts(tmp_path:
         assert [(m.text, m.gold) for m in read_documents(path, "hipe").mentions] == [("x", (gold,))]
 
 
-@pytest.mark.parametrize("name", ["bioc", "pubannotation"])
 @pytest.mark.parametrize("form", ["object", "list", "lines", "indented", "collections", "PubTator3"])
-def test_an_object_a_list_or_lines(tmp_path: Path, name: str, form: str) -> None:
-    is_bioc = name == "bioc"
-    first: dict[str, Any] = BIOC if is_bioc else PUBANNOTATION
-    inner = [first, first | ({"id": "13"} if is_bioc else {"sourceid": "13", "divid": 2})]
+def test_an_object_a_list_or_lines(tmp_path: Path, form: str) -> None:
+    first: dict[str, Any] = BIOC
+    inner = [first, first | {"id": "13"}]
     content = {
         "object": json.dumps(first, indent=1),
         "list": json.dumps(inner),
         "lines": "\n\n".join(map(json.dumps, inner)),
         "indented": json.dumps(inner, indent=1),
-        "collections": json.dumps([{"documents": [one]} for one in inner] if is_bioc else inner),
-        "PubTator3": json.dumps({"PubTator3": inner} if is_bioc else inner),
+        "collections": json.dumps([{"documents": [one]} for one in inner]),
+        "PubTator3": json.dumps({"PubTator3": inner}),
     }[form]
     corpus = read_documents(write(tmp_path, docs__json=content) / "docs.json")
-    expected = ["12", "13"] if is_bioc else ["PubMed:12", "PubMed:13-2"]
-    assert [one.id for one in corpus] == expected[: 1 if form == "object" else 2]
-
-
-def test_documents_of_pubannotation_without_ids_are_named_by_file(tmp_path: Path) -> None:
-    path = write(tmp_path, docs__json='[{"text": "Flu."}, {"text": "Flu."}]') / "docs.json"
-    assert [one.id for one in read_documents(path, "pubannotation")] == ["docs:1", "docs:2"]
-    path.write_text('{"text": "Flu."}\n{\n{"text": "Flu."}\n')
-    corpus = read_documents(path, "pubannotation", **OPTIONS)
-    assert ([one.id for one in corpus], corpus.notes) == (["docs:1", "docs:3"], {"malformed documents skipped": 1})
-    path.write_text('{"text": "Flu.", "denotations": []}')
-    assert [one.id for one in read_documents(path)] == ["docs"]
+    assert [one.id for one in corpus] == ["12", "13"][: 1 if form == "object" else 2]
 
 
 EXTERNAL = '<!ENTITY a SYSTEM "file:///etc/hostname">'
@@ -204,8 +191,7 @@ MALFORMED: list[tuple[str, str, str, str]] = [
     ("a.tsv", "hipe", tabs("TOKEN NE-COARSE-LIT NEL-LIT", "x O O"),
      "line 2: a token before any document; a document begins with"),
     ("a.tsv", "hipe", "TOKEN\tMISC\n", "line 1: the header has no column NE-COARSE-LIT and no NEL-LIT"),
-    ("a.json", "pubannotation", json.dumps(PUBANNOTATION, indent=1)[:-5],
-     "line [0-9]+: not JSON.*; correct the file, or fetch"),
+    ("a.json", "bioc", json.dumps(BIOC, indent=1)[:-5], "line [0-9]+: not JSON.*; correct the file, or fetch"),
     *(("a.xml", "bioc", content, words) for content, words in (
         (BIOC_XML.replace("</sentence></passage>", "</passage>"), "line 12: not XML"),
         *((BIOC_XML.replace('"BioC.dtd"', f'"BioC.dtd" [{one}]'), "line 2: an entity of XML is long")

@@ -51,7 +51,6 @@ def mention(start: int, end: int, text: str, *gold: str, of: str = "d", kind: st
     [
         ("ncbi_disease/NCBItrainset_corpus.txt", "pubtator", "pubtator"),
         ("craft/dev", "brat", "brat"),
-        ("craft/dev", "brat", "pubannotation"),
         ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", "bioc"),
         ("quaero/train/EMEA", "brat", "brat"),
         ("ncbi_disease/NCBItestset_corpus.txt", "pubtator", "brat"),
@@ -215,7 +214,7 @@ def test_an_id_that_a_format_cannot_hold_is_refused(tmp_path: Path, format_: str
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("format_", ["bioc", "jsonl", "pubannotation"])
+@pytest.mark.parametrize("format_", ["bioc", "jsonl"])
 def test_json_holds_no_nan(tmp_path: Path, format_: str) -> None:
     odd: dict[str, Any] = {"a": float("nan"), "b": [float("inf"), {"c": -float("inf")}], "d": 1.5}
     flu = arbo.Mention("d:m", "d", ((0, 3),), "flu", "X", metadata=odd)
@@ -252,7 +251,7 @@ def test_metadata_with_a_name_of_ours_keep_their_values_and_lost_passages_are_on
         assert (again.text, again.metadata) == ("Flu B", {"year": 2020})
 
 
-@pytest.mark.parametrize("name", ["bioc", "bioc xml", "brat", "conll", "jsonl", "pubannotation"])
+@pytest.mark.parametrize("name", ["bioc", "bioc xml", "brat", "conll", "jsonl"])
 def test_a_good_file_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     corpus = read_documents(save(tmp_path, name, DOCUMENTS[name]))
     assert write_documents(corpus, tmp_path / "out.json", name.split()[0]) == {}
@@ -274,18 +273,3 @@ def test_exports_keep_the_passages_and_a_table_does_not_repeat_them(tmp_path: Pa
     (record,) = json.loads((tmp_path / "out.json").read_text("utf-8"))["documents"]
     assert [passage["infons"] for passage in record["passages"]] == [{"type": "title"}, {"type": "abstract"}]
     assert record["relations"] == BIOC["relations"]
-
-
-def test_pubannotation_counts_what_it_cannot_hold(tmp_path: Path) -> None:
-    metadata = {"patient_id": "7", "reader": "Ann"}
-    one = arbo.Mention("d:1", "d", ((0, 3),), "Flu", metadata=metadata)
-    other = arbo.Mention("d:2", "d", ((4, 5), (0, 3)), "B Flu", "HP:1")
-    mentions = one, other, replace(one, id="d:3", type="", gold=("HP:1",), metadata={})
-    assert write_documents([arbo.Document("d", "Flu B", mentions)], tmp_path / "out.json", "pubannotation") == {
-        "mentions without a type, written as `Mention`": 2,
-        "further keys whose names end in `id` left out": 1,
-        "types that are read as ids": 1,
-        "mentions whose pieces are sorted when they are read": 1,
-    }
-    (again,) = read_documents(tmp_path / "out.json")
-    assert again.mentions[0].metadata == {"reader": "Ann"}

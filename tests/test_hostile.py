@@ -88,7 +88,6 @@ MALFORMED = {
         "1|t|X\n1|a|B\n1\t7\tX\tDisease\tD1\n",
         "1|t|A\n1|a|B\nX\twas\tvery\till\tx\n",
     ],
-    "pubannotation": ['{"text": "X", "denotations": [{"span": {"begin": 0, "end": 99}}]}'],
     "bioc": [json.dumps({"id": "d", "passages": [_PASSAGE]})],
     "gsc": ["d\nX was ill\n1\t8\tX\tHP:1\n", "d\nA case.\n\nX was ill.\n", "d\nX was ill\n0\tX\tx\tHP:1\n"],
     "brat": ["T1\tDisease 1 8\tX\n", "T1\tX\n", "T1\tMr X\tDisease 0 1\n", "The X was ill\n"],

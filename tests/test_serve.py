@@ -84,20 +84,6 @@ def test_explanations_have_the_path_and_the_rivals() -> None:
     assert ask("/explain", {"text": ""}) == []
 
 
-def test_pubannotation_gets_ids_as_objects() -> None:
-    denotations: list[Any] = [
-        {"id": "T1", "span": {"begin": 18, "end": 28}, "obj": "Disease"},
-        {"id": "T2", "span": {"begin": 12, "end": 17}, "obj": "Disease"},
-        {"id": "T3", "span": [{"begin": 6, "end": 11}, {"begin": 0, "end": 5}]},
-    ]
-    given = {"text": TEXT["text"], "sourcedb": "PubMed", "denotations": denotations}
-    answer = ask("/pubannotation", given)
-    assert [one.get("obj") for one in answer["denotations"]] == ["D:2", "NIL", "D:1"]
-    assert {**answer, "denotations": 0} == {**given, "denotations": 0}
-    first, *others = ask("/pubannotation", {"text": TEXT["text"]})["denotations"]
-    assert (first, len(others)) == ({"id": "T1", "span": {"begin": 0, "end": 11}, "obj": "D:1"}, 1)
-
-
 def test_entities_and_searches() -> None:
     assert ask("/entities/D:9")["id"] == "D:2"
     assert ask("/entities/X%2F1%20%C3%BC")["name"] == KB["X/1 ü"].name
@@ -136,8 +122,6 @@ def test_searches_find_entities_of_all_domains_and_types() -> None:
 
 
 _INVALID_SPANS = ([0], [0, 1, 2], 3, [0, 0], [-1, 3], [7, 1], [0, 8], [True, 1], [0.0, 1], [10**3000, 1], [None, 1])
-_WHOLE, _TEXT_SPAN = {"begin": 0, "end": 99}, {"begin": "0", "end": 1}
-_INVALID_DENOTATIONS: tuple[Any, ...] = (7, [7], [{}], [{"span": _WHOLE}], [{"span": _TEXT_SPAN}])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +134,6 @@ _INVALID_DENOTATIONS: tuple[Any, ...] = (7, [7], [{}], [{"span": _WHOLE}], [{"sp
         ("/link", {"text": "a", "span": []}, "span: Extra inputs are not permitted"),
         ("/link", {"text": "a", "spans": {}}, "spans: Input should be a valid list"),
         *(("/link", {"text": "a fever", "spans": [span]}, "span") for span in _INVALID_SPANS),
-        *(("/pubannotation", {"text": "a fever", "denotations": one}, "denotation") for one in _INVALID_DENOTATIONS),
         ("/explain", [TEXT], "body: Input should be a valid dictionary"),
         ("/link?collective=maybe", TEXT, "collective: Input should be a valid boolean"),
         ("/link?candidates=101", TEXT, "candidates: Input should be less than or equal to 100"),
@@ -177,9 +160,7 @@ def test_limits() -> None:
         ({"texts": 2}, "/link", [TEXT] * 3, "3 texts, but at most 2 are allowed"),
         ({"mentions": 1}, "/link", TEXT, "2 spans, but at most 1"),
         ({"mentions": 1}, "/link", {"text": TEXT["text"]}, "2 mentions, but at most 1"),
-        ({"mentions": 1}, "/pubannotation", {"text": "a", "denotations": [1, 2]}, "2 denotations, but at most 1"),
         ({"body": 200}, "/link", {"text": "x" * 99, "spans": [[0, 99], [0, 99], [0, 3], [2, -1]]}, "201 characters"),
-        ({"body": 300}, "/pubannotation", {"text": "x" * 99, "denotations": [{"span": [_WHOLE] * 4}]}, "396 char"),
         ({"body": 9}, "/link", TEXT, "more than 9 bytes"),
     ):
         response = client_of(service_of(**limits)).post(path, json=body)
@@ -189,7 +170,7 @@ def test_limits() -> None:
 def test_the_openapi_document_is_made_of_the_methods() -> None:
     paths = ask("/openapi.json")["paths"]
     assert {*paths} == {
-        *("/health", "/link", "/explain", "/pubannotation", "/entities/{id}", "/search"),
+        *("/health", "/link", "/explain", "/entities/{id}", "/search"),
         *("/reconcile", "/reconcile/suggest/{kind}", "/reconcile/properties", "/reconcile/preview"),
     }
     link = paths["/link"]["post"]
@@ -206,11 +187,10 @@ HOSTILE = [
     *(b'{"text": "a", "id": NaN}', b'{"text": "\\ud800"}', b'{"\\ud800": 1, "text": "a"}', b'{"text": "\\u0000"}'),
     *(b'{"text": ["a"]}', b'{"a":' * 900 + b"1" + b"}" * 900),
     *(b'{"text": "a", "spans": [[' + number + b", 1]]}" for number in (b"1e999", b"1e5", b"9" * 5000)),
-    b'{"text": "a", "denotations": [{"span": {"begin": -1, "end": 1e400}}]}',
 ]
 
 
-@pytest.mark.parametrize("path", ["/link", "/explain", "/pubannotation", "/reconcile"])
+@pytest.mark.parametrize("path", ["/link", "/explain", "/reconcile"])
 def test_hostile_bodies_get_4xx_and_a_plain_message(path: str, caplog: pytest.LogCaptureFixture) -> None:
     client = client_of()
     for body in HOSTILE:
@@ -218,8 +198,8 @@ def test_hostile_bodies_get_4xx_and_a_plain_message(path: str, caplog: pytest.Lo
             body = b"queries=" + body.replace(b"+", b"%2b")
         with caplog.at_level(logging.INFO):
             response = client.post(path, content=body)
-        if (path == "/reconcile" and body == b"queries=") or (path == "/pubannotation" and b'"spans"' in body[:22]):
-            assert response.status_code < 500  # a manifest, and a key that is not read
+        if path == "/reconcile" and body == b"queries=":
+            assert response.status_code < 500  # a manifest
             continue
         assert 400 <= response.status_code < 500, (body[:99], response.text)
         message = response.json()["error"]

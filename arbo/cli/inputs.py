@@ -340,7 +340,6 @@ _BEGINS = {
     r'"id"\t"name"\t"aliases"\t|id,name,aliases,definition,types,',
     "jsonl": rf'\{{"id": {_TEXT}, "text": "(?:\\.|[^"\\])*+(", "mentions": \[|\\?\Z)',
     "page": r"<!doctype html>\n<html .*>\n<head>\n.*\n<meta http-equiv=\"Content-Security-Policy\" content=\"default",
-    "pubannotation": rf'\{{("id": {_TEXT}, )?"denotations": \[',
     "pubtator": r"([^|\n]+)\|t\|.*\n\1\|a\|",
     "report": r'(\*\*.*\*\*\n\n)?\|  \||% \\usepackage|system,line,score,|\{\n  "title": .*\n  "resampling": |'
     r"(.*\n\n)? {6}",

@@ -339,7 +339,7 @@ def serve(
     host: Annotated[str, Option(help=_HOST)] = "127.0.0.1",
     port: Port = 8000,
 ) -> None:
-    """Answer requests over HTTP: links, explanations, entities, searches, PubAnnotation, and OpenRefine.
+    """Answer requests over HTTP: links, explanations, entities, searches, and OpenRefine.
 
     `arbo serve --kb medic.index`, then `curl 127.0.0.1:8000/link -d '{"text": "..."}'`; GET /openapi.json describes all
     operations. In OpenRefine, add the reconciliation service http://127.0.0.1:8000/reconcile. Ctrl-C stops.

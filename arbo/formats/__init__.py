@@ -36,10 +36,10 @@ from arbo.formats.files import Paths, data_files, each_path, line_pieces, read_h
 _Shared = Literal["csv", "jsonl", "parquet", "tsv"]
 _OfLines = Literal["conll", "corefud", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
 Graph = Literal["graphrag", "lightrag", "neo4j"]
-DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubannotation", "pubmed", "text"]
+DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubmed", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "umls"]
 _OfRuns = Literal["csv", "tsv", "xlsx", "clusters"]
-ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "pubannotation", "bioc", "brat", "conll", "corefud", Graph]
+ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "bioc", "brat", "conll", "corefud", Graph]
 Ids = Literal["links", "entities", "gold"]
 _Items = Literal["documents", "entities"]
 Inputs = PathLike | Iterable[PathLike]
@@ -52,7 +52,6 @@ _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 _PARQUET = r"\A.*\nPAR1"
 _TAGGED = r"(?>[^\n]{0,300}[\t ](?:O|[BIES]-\w+)(?:\t[^\n]{0,300})?\r?\n)"
 """A line of a word with the tag of a named entity, and perhaps a link."""
-_JSON_WITH = r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*'
 
 DOCUMENT_FORMATS: Mapping[str, str] = {
     "graphrag": r"\Aentities\.parquet\n",
@@ -69,8 +68,8 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     "hipe": rf"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b|^(?=[^\n]{{0,300}}[\t ][BIS]-){_TAGGED}{_TAGGED}",
     "pubmed": r"^PMID *- ?[0-9]|<PubmedArticle",
     "gsc": r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$",
-    "bioc": r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|" + _JSON_WITH + r'"passages"\s*:\s*\[',
-    "pubannotation": _JSON_WITH + r'"(denotations|sourcedb)"\s*:',
+    "bioc": r"\A.*\n(\s*<\?xml[^>]*>)?(\s*<!DOCTYPE[^>]*>)?\s*<collection\b|"
+    r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"passages"\s*:\s*\[',
     "jsonl": r"\A.*\n\s*\{",
     "csv": _CSV,
     "tsv": r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',

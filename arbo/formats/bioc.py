@@ -35,7 +35,7 @@ from arbo.data.gold_ids import ids_in
 from arbo.data.objects import any_list, anything, fields, mapping, string
 from arbo.errors import DataError
 from arbo.files import PathLike, json_text, write_lines
-from arbo.formats.files import JSON, Piece, check_id, json_pieces, read_head, with_ids, xml_elements
+from arbo.formats.files import JSON, Piece, check_id, json_pieces, read_head, xml_elements
 from arbo.text.checks import Span
 
 SUFFIXES = (*JSON, ".xml")
@@ -93,7 +93,10 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     notes["relations of passages left out"] += sum(len(one.get("relations", ())) for one in inner)
     given = (one for part in (values, *inner) for one in part.get("annotations", ()))
     marked = [mention for one in given if (mention := _marked(one, document_id, text, notes)) is not None]
-    return marked_document(document_id, text, with_ids(document_id, marked), None, metadata)
+    ids = {mention.id for mention in marked}
+    if not all(ids) or len(ids) < len(marked):
+        marked = [mention._replace(id=None) for mention in marked]
+    return marked_document(document_id, text, marked, None, metadata)
 
 
 def _text(passages: list[dict[str, Any]], document_id: str) -> tuple[str, list[dict[str, Any]]]:
@@ -132,7 +135,9 @@ def _marked(record: object, document_id: str, text: str, notes: Counter[str]) ->
     gold = _gold(infons)
     kind = infons.pop("type", None)
     kind = kind[0] if isinstance(kind, list) and kind else kind
-    return Marked(tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=name)
+    return Marked(
+        tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=name and f"{document_id}:{name}"
+    )
 
 
 def _same_letters(surface: str, spans: list[Span], text: str) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from arbo.data import Marked, Mention, Records
+from arbo.data import Mention, Records
 from arbo.data.objects import parse
 from arbo.data.records import Item
 from arbo.errors import DataError, UsageError
@@ -164,23 +164,20 @@ def read_text(file: Path, *, limited: bool = False) -> str:
 
 
 def json_pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
-    """Yield the values of a file; raise DataError for invalid JSON, or let ``records`` skip an invalid line.
-
-    The name of a value is that of the file without its ending and, of several values, the number.
-    """
-    text, stem = read_text(file, limited=True), file.name.partition(".")[0]
+    """Yield the values of a file; raise DataError for invalid JSON, or let ``records`` skip an invalid line."""
+    text = read_text(file, limited=True)
     begin = [match[0] for match in islice(_LINE.finditer(text), 2)]
     if len(begin) > 1 and all(line.startswith("{") for line in begin) and begin[0].rstrip().endswith("}"):
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 with records.record(file, number):
-                    yield Piece(parse(line), file, number, f"{stem}:{number}")
+                    yield Piece(parse(line), file, number)
     elif begin:
         whole = parse_whole(text, file)
         if isinstance(whole, list):
-            yield from (Piece(one, f"{file}, item {n}", None, f"{stem}:{n}") for n, one in enumerate(whole, 1))
+            yield from (Piece(one, f"{file}, item {n}") for n, one in enumerate(whole, 1))
         else:
-            yield Piece(whole, file, None, stem)
+            yield Piece(whole, file)
 
 
 def parse_whole(text: str, file: Path) -> Any:
@@ -190,14 +187,6 @@ def parse_whole(text: str, file: Path) -> Any:
     except DataError as error:
         problem = f"{error.problem.partition('; write each')[0]}; correct the file, or fetch it again"
         raise DataError(problem, file=str(file), line=error.line) from None
-
-
-def with_ids(document_id: str, marked: Sequence[Marked]) -> list[Marked]:
-    """Return mentions with the id of the document before their own; without ids if these are not distinct."""
-    ids = [one.id and f"{document_id}:{one.id}" for one in marked]
-    if not all(ids) or len({*ids}) < len(ids):
-        ids = [None] * len(ids)
-    return [one._replace(id=id_) for one, id_ in zip(marked, ids, strict=True)]
 
 
 def read_head(file: Path, size: int = 2**16) -> str:

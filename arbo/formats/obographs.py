@@ -19,11 +19,12 @@ from arbo.data import Entity, Records
 from arbo.data.objects import fields, mapping, string
 from arbo.errors import DataError
 from arbo.formats.files import Piece, json_pieces
-from arbo.formats.ontologies import Obsolete, is_true, short_id
+from arbo.formats.ontologies import Obsolete, is_true
 
 SUFFIXES = (".json",)
 
 _USED = ("IAO_0100001", "default-namespace", "deprecated", "hasAlternativeId", "hasOBONamespace")
+_OBO = re.compile(r"\Ahttps?://purl\.obolibrary\.org/obo/([A-Za-z]\w*)_([A-Za-z0-9]+)\Z")
 _NODE = {"id": string, "type": string, "lbl": string, "meta": mapping}
 
 
@@ -44,11 +45,11 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
     """Make the entity of a node, given with the default namespace and the type of classes of its graph."""
     (node, default, of_class), notes = piece.content, records.notes
     values = fields(node, "a node", _NODE, required=("id",))
-    meta, term_id = values.get("meta") or {}, short_id(values["id"])
+    meta, term_id = values.get("meta") or {}, _short_id(values["id"])
     properties = _properties(meta, term_id)
-    others = tuple(dict.fromkeys(map(short_id, properties["hasAlternativeId"])))
+    others = tuple(dict.fromkeys(map(_short_id, properties["hasAlternativeId"])))
     if any(map(is_true, (meta.get("deprecated"), *properties["deprecated"]))):
-        return Obsolete((term_id, *others), tuple(map(short_id, properties["IAO_0100001"])))
+        return Obsolete((term_id, *others), tuple(map(_short_id, properties["IAO_0100001"])))
     if values.get("type") != of_class or not values.get("lbl"):
         lacks = "without a label" if values.get("type") == of_class else "other than classes"
         notes[f"nodes {lacks} left out"] += 1
@@ -62,6 +63,11 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
         alternative_ids=others,
         xrefs=tuple(dict.fromkeys(_values(meta, "xrefs", term_id))),
     )
+
+
+def _short_id(iri: str) -> str:
+    """Return the short id of a term of an OBO ontology, and any other id as it is."""
+    return _OBO.sub(r"\1:\2", iri)
 
 
 def _properties(meta: Any, term_id: str) -> defaultdict[str, list[str]]:

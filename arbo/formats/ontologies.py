@@ -1,6 +1,5 @@
-"""Share code between readers of ontologies: short ids, and the ids of obsolete terms."""
+"""Share code between readers of ontologies: flags, and the ids of obsolete terms."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
@@ -8,8 +7,6 @@ from typing import NamedTuple
 
 from arbo.data import Entity, KnowledgeBase, OnError, Records
 from arbo.formats.files import Paths, Piece, read_items
-
-_OBO = re.compile(r"https?://purl\.obolibrary\.org/obo/([A-Za-z]\w*)_([A-Za-z0-9]+)")
 
 
 class Obsolete(NamedTuple):
@@ -22,16 +19,6 @@ class Obsolete(NamedTuple):
 def is_true(value: object) -> bool:
     """Return whether a flag is set: true, "true", "True", 1 or "1"."""
     return str(value).strip().lower() in ("true", "1")
-
-
-def short_id(iri: str) -> str:
-    """Return the short id of a term of an OBO ontology, and any other id as it is.
-
-    >>> short_id("http://purl.obolibrary.org/obo/GO_0008150"), short_id("MESH:D1"), short_id("http://a.org/b_1")
-    ('GO:0008150', 'MESH:D1', 'http://a.org/b_1')
-    """
-    match = _OBO.fullmatch(iri)
-    return f"{match[1]}:{match[2]}" if match else iri
 
 
 def read_entities(

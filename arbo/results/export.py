@@ -74,7 +74,7 @@ def export(
     if renamed:
         linked = {*chain.from_iterable(run.several.get(id_, [id_]) for id_ in run.link_table["entity_id"].to_pylist())}
         notes[f"entities without an id of {ids}, which keep theirs"] = len(linked - renamed.keys() - {None})
-    if to in ("bioc", "brat", "pubannotation", "pubtator"):
+    if to in ("bioc", "brat", "pubtator"):
         notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
     return dict(+notes)

@@ -29,7 +29,6 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
     turns.get("/search", response_model=list[Match])(service.search)
     turns.post("/link", response_model=list[Linked] | list[list[Linked]])(service.link)
     turns.post("/explain", response_model=list[Explained])(service.explain)
-    turns.post("/pubannotation")(service.pubannotation)
 
     async def reconcile(request: Request, queries: str | None = None, extend: str | None = None) -> Answer:
         """Answer queries or a request for data, both JSON, also in a form; without these, return the manifest."""

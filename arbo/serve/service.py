@@ -11,10 +11,9 @@ from pydantic import BaseModel, Field, StrictInt
 
 from arbo.data import Document, Marked
 from arbo.data.documents import marked_document, span_inside
-from arbo.data.objects import any_list, entity_line, fields, string
+from arbo.data.objects import entity_line
 from arbo.errors import UsageError
 from arbo.files import json_ready
-from arbo.formats.pubannotation import spans_of
 from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.results.result import Result
@@ -132,34 +131,17 @@ class Service:
         Texts of a list are linked each alone, or together if ``collective``, so that their mentions help each other.
         Up to ``candidates`` nearest entities are returned with each link, at most those of the configuration.
         """
-        result, linked = self._linked(self._documents(body), collective=collective)
+        result, linked = self._linked(body, collective=collective)
         names = dict(zip(*(result.entity_table[key].to_pylist() for key in ("entity_id", "name")), strict=True))
         answers = [[_linked(link, names, candidates) for link in links] for links in linked]
         return answers if isinstance(body, list) else answers[0]
 
     def explain(self, body: Text) -> list[Answer]:
         """Explain the decision on each mention of one text, see `arbo.Result.explain`."""
-        result, (links,) = self._linked(self._documents(body))
+        result, (links,) = self._linked(body)
         whys = [result.explain(link) for link in links]
         both = zip(links, whys, strict=True)
         return [json_ready(asdict(why) | _place(link) | {"explanation": why.text}) for link, why in both]
-
-    def pubannotation(self, body: Answer) -> Answer:
-        """Return a PubAnnotation document with ids of entities as ``obj`` of its denotations, ``NIL`` without one.
-
-        A document without ``denotations`` gets those that the finder finds and links to an entity.
-        """
-        values = fields(body, "a PubAnnotation document", {"text": string, "denotations": any_list}, required=("text",))
-        is_marked, denotations = "denotations" in values, values.get("denotations", ())
-        self.limits.check("mentions", len(denotations), "denotations")
-        marked = [Marked(*spans_of(one, values["text"])[:2]) for one in denotations]
-        length = sum(end - start for one in marked for start, end in one.spans)
-        self.limits.check("body", length, "characters in its spans")
-        _, (links,) = self._linked([(marked_document("1", values["text"], marked), is_marked)])
-        spans = ({"begin": link.mention.start, "end": link.mention.end} for link in links)
-        old = body["denotations"] if is_marked else [{"id": f"T{n}", "span": span} for n, span in enumerate(spans, 1)]
-        pairs = [(one, link.entity) for one, link in zip(old, links, strict=True) if is_marked or link.entity]
-        return {**body, "denotations": [one | {"obj": entity or "NIL"} for one, entity in pairs]}
 
     def entity(self, *, id: str) -> Answer:  # noqa: A002
         """Return the entity with this id or alternative id, with the keys of arbo's JSON lines."""
@@ -194,39 +176,30 @@ class Service:
         both = zip(near.entities.tolist(), near.scores.tolist(), strict=True)
         return [[one for one in zip(*of_name, strict=True) if one[0] >= 0] for of_name in both]
 
-    def _documents(self, body: Text | list[Text]) -> list[tuple[Document, bool]]:
-        """Return the document of each text, and whether its mentions are known."""
+    def _linked(self, body: Text | list[Text], *, collective: bool = False) -> tuple[Result, list[list[Link]]]:
+        """Link the mentions of texts, finding them where there are no spans; return also the links of each text."""
         texts = body if isinstance(body, list) else [body]
         self.limits.check("texts", len(texts), "texts")
         spans = [span for text in texts for span in text.spans or ()]
         self.limits.check("mentions", len(spans), "spans")
         # A mention keeps the text of its span, and spans may overlap.
         self.limits.check("body", sum(max(length, 0) for _, length in spans), "characters in its spans")
-        documents = []
+        documents, end = list[Document](), monotonic() + self.limits.seconds
         for number, text in enumerate(texts, 1):
             what = f"a span [start, length] of text {number}"
             marked = [Marked((span_inside(start, start + n, text.text, what),)) for start, n in text.spans or ()]
-            documents.append((marked_document(str(number), text.text, marked, text.domain), text.spans is not None))
-        return documents
-
-    def _linked(
-        self, documents: Sequence[tuple[Document, bool]], *, collective: bool = False
-    ) -> tuple[Result, list[list[Link]]]:
-        """Find and link the mentions of documents; return the result, and the links of each document."""
-        end = monotonic() + self.limits.seconds
-        marked: list[Document] = []
-        for document, is_marked in documents:
-            marked += [document] if is_marked else find_mentions(self.finder, [document], self.kb)
+            document = marked_document(str(number), text.text, marked, text.domain)
+            documents += find_mentions(self.finder, [document], self.kb) if text.spans is None else [document]
             if monotonic() > end:
                 raise Refused(f"the texts take more than {self.limits.seconds} seconds; send fewer at a time")
-        self.limits.check("mentions", sum(len(document.mentions) for document in marked), "mentions")
-        for one in marked:
+        self.limits.check("mentions", sum(len(one.mentions) for one in documents), "mentions")
+        for one in documents:
             if one.mentions and one.domain not in self._domains:
                 raise UsageError(f"no entity is in the domain {one.domain!r:.60} of text {one.id}; correct it")
         linker = self.linker.configured(config=replace(self.linker.config, per_document=not collective))
-        result = linker.link(marked)
+        result = linker.link(documents)
         links = iter(result.links)
-        return result, [[next(links) for _ in one.mentions] for one in marked]
+        return result, [[next(links) for _ in one.mentions] for one in documents]
 
 
 def _linked(link: Link, names: Mapping[str, str], most: int) -> Answer:

@@ -18,14 +18,13 @@ from campaign.runner import Campaign
 
 _MARSH = {"text": "Marsh fever and a fen \U0001f98a.", "spans": [[0, 11], [18, 3]], "domain": None}
 _LINKED = [_MARSH, {"text": "hill fever in the marsh"}]
-_ANNOTATED = {"text": "Marsh fever", "denotations": [{"id": "T1", "span": {"begin": 0, "end": 5}, "obj": "Disease"}]}
 _QUERIES = {
     "q0": {"query": "marsh fever", "type": "Disease", "limit": 3, "properties": [{"pid": "definition", "v": "fever"}]},
     "q1": {"query": "fen", "type": [{"id": "Place"}], "type_strict": "should"},
 }
 _EXTEND = {"ids": ["D:1", "D:2"], "properties": [{"id": "aliases"}, {"id": "year", "settings": {"limit": 1}}]}
 _IDS = ["D:1", "X/1 ü", "P:1", "nobody"]
-_BODIES: dict[str, Any] = {"/link": _LINKED, "/explain": _LINKED[0], "/pubannotation": _ANNOTATED}
+_BODIES: dict[str, Any] = {"/link": _LINKED, "/explain": _LINKED[0]}
 
 
 def _refuse(name: str) -> Any:

@@ -79,7 +79,7 @@ def _documents_survive(corpus: arbo.Corpus, folder: Path, chance: random.Random)
     again = read_documents(folder / "again.jsonl", "jsonl")
     assert written(again) == written(corpus), "JSON lines"
     assert again.fingerprint == corpus.fingerprint
-    format_ = chance.choice(["bioc", "brat", "pubannotation", "pubtator", "conll"])
+    format_ = chance.choice(["bioc", "brat", "pubtator", "conll"])
     try:
         notes = {note: n for note, n in writer(format_)(corpus, folder / "out", {}).items() if n}
     except arbo.ArboError:  # an id that the format cannot hold

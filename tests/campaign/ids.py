@@ -24,7 +24,7 @@ def _roundtrip(seed: int, folder: Path) -> None:
     right = [*([row] for row in range(len(ids))), [], []]
     mentions = (arbo.Mention(f"d:T{i}", "d", ((0, 3),), "flu", "X", (gold,)) for i, gold in enumerate(golds, 1))
     document = arbo.Document("d", "flu", tuple(mentions))
-    for format_ in ("bioc", "brat", "jsonl", "pubannotation", "pubtator"):
+    for format_ in ("bioc", "brat", "jsonl", "pubtator"):
         writer(format_)([document], folder / f"out-{format_}", {})
         assert sorted(Gold.of(read_documents(folder / f"out-{format_}", format_), kb).lists) == sorted(right), format_
     rows = (f'd{i},flu,0,3,"{gold}"\n' for i, gold in enumerate(golds))
