@@ -278,7 +278,7 @@ FURTHER, DOCTYPE = "further.csv", '<!DOCTYPE graphml [<!ENTITY a "b"><!ENTITY c 
     [
         (GRAPHML, ">3.0<", ">abc<", "could not convert string to float: 'abc'"),
         (GRAPHML, 'attr.type="double"', 'attr.type="number"', "unknown value 'number'"),
-        (GRAPHML, "<graphml ", DOCTYPE, "made of other entities"),
+        (GRAPHML, "<graphml ", DOCTYPE, "made of others"),
         (GRAPHML, "</graphml>", "", "no element found"),
         (FURTHER, None, ":START_ID,:TYPE\n1,KNOWS\n", "relationships need the columns :START_ID and :END_ID"),
         (FURTHER, None, ":ID,name\n1,a,b\n", "the file cannot be read .*Expected 2 columns, got 3"),

@@ -194,7 +194,7 @@ MALFORMED: list[tuple[str, str, str, str]] = [
     ("a.json", "bioc", json.dumps(BIOC, indent=1)[:-5], "line [0-9]+: not JSON.*; correct the file, or fetch"),
     *(("a.xml", "bioc", content, words) for content, words in (
         (BIOC_XML.replace("</sentence></passage>", "</passage>"), "line 12: not XML"),
-        *((BIOC_XML.replace('"BioC.dtd"', f'"BioC.dtd" [{one}]'), "line 2: an entity of XML is long")
+        *((BIOC_XML.replace('"BioC.dtd"', f'"BioC.dtd" [{one}]'), "line 2: the XML declares .* an entity that is long")
           for one in (EXTERNAL, NESTED)),
         (f"<collection>{DEEP_XML}</collection>", "too deep"),
         (BIOC_XML.replace("<offset>0<", "<offset>x<"), "'12': a passage or sentence has the offset 'x'"),
@@ -205,7 +205,6 @@ MALFORMED: list[tuple[str, str, str, str]] = [
         ('id,name\nD1,flu\nD2,"cold\n', "line 3: the quotes of a cell do not match"),
         ("id,name,name\n", "line 1: two columns are named 'name'; rename one"),
         ('# x\nid,name\nD1,"flu\nD2,cold\nD3,x"\n', "line 3: the column 'name' has cells of a whole row in one cell"),
-        ("id," * 16_384 + "name\n", "line 1: the first line has 16,385 columns, more than 16,384; check the delimiter"),
         ('"' + "x" * 200_000 + '",name\n', "line 1: no column is id or document_id"),
         ("name,aliases\nflu,\n",
          "line 1: no column is id or document_id; the columns are 'name, aliases'; rename one, or read"),
@@ -290,5 +289,5 @@ def test_owl_says_how_to_convert_it(tmp_path: Path) -> None:
     ofn, xml = "Prefix(:=<x>)\nOntology(<x>\n)", '<Ontology xmlns="http://x/owl#">'
     for name, content in (("a b.ofn", ofn), ("c.owl", xml), ("c.owl", f'<?xml version="1.0"?>\n{owl}')):
         (tmp_path / name).write_text(content)
-        with pytest.raises(arbo.DataError, match=r"robot convert -i '?.*(a b.ofn' -o 'a b.obo'|c.owl -o c.obo)$"):
+        with pytest.raises(arbo.DataError, match="an ontology in OWL; convert it to OBO, as by robot convert"):
             read_knowledge_base(tmp_path / name)

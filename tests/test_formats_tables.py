@@ -163,7 +163,7 @@ def test_columns_may_have_other_names(tmp_path: Path, kind: str, delimiter: str)
     assert (entity, entity.metadata) == (arbo.Entity("D1", "flu", ("grippe", "influenza")), {"owner": "us"})
     with pytest.raises(arbo.DataError, match=r"line 1: there is no column 'code'; the columns are 'Code"):
         arbo.read_knowledge_base(file, columns={**columns, "id": "code"})
-    with pytest.raises(arbo.UsageError, match=r"columns are for CSV and TSV, with keys among id, name, .*: alias"):
+    with pytest.raises(arbo.UsageError, match=r"columns are for CSV and TSV, .* are id, name, aliases, alias$"):
         arbo.read_knowledge_base(file, columns={**columns, "alias": "owner"})
     with pytest.raises(arbo.UsageError, match="the format is jsonl"):
         arbo.read_knowledge_base(save(tmp_path, "jsonl", ENTITIES["jsonl"]), columns=columns)

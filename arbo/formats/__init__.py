@@ -22,7 +22,6 @@ from glob import escape, glob
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from shlex import quote
 from types import ModuleType
 from typing import Any, Literal, get_args
 
@@ -44,9 +43,6 @@ Ids = Literal["links", "entities", "gold"]
 _Items = Literal["documents", "entities"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
-Lines = Callable[[Any, Counter[str]], Iterable[str]]
-"""Makes the lines of a document, and counts what they do not hold."""
-
 
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 _PARQUET = r"\A.*\nPAR1"
@@ -97,7 +93,6 @@ _MODULES = {"clusters": "jsonl", "csv": "table", "ecbplus-events": "ecbplus", "p
 TABLES, CLUSTERS = ("csv", "tsv", "xlsx"), ("clusters", "conll", "corefud")
 GRAPHS: tuple[str, ...] = get_args(Graph)
 FOLDERS = ("brat", *GRAPHS)
-_FIRST_LINES = 3
 _BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 
 
@@ -111,7 +106,7 @@ def writer(format: str) -> Callable[..., Any]:  # noqa: A002
     return getattr(module, f"write_{format}", None) or partial(_write, module.document_lines)
 
 
-def _write(lines_of: Lines, documents: Iterable[data.Document], path: PathLike, _: object) -> Counter[str]:
+def _write(lines_of: Any, documents: Iterable[data.Document], path: PathLike, _: object) -> Counter[str]:
     notes: Counter[str] = Counter()
     write_lines((line for document in documents for line in lines_of(document, notes)), path)
     return notes
@@ -168,8 +163,8 @@ def read_documents(
             cannot be guessed.
     """
     paths = [Path(one) for one in expanded(path)]
-    name, advice = _named(paths, format, DOCUMENT_FORMATS, announce_format)
-    corpus: data.Corpus = _read(paths, name, "documents", advice, on_error=on_error)
+    name = _named(paths, format, DOCUMENT_FORMATS, announce_format)
+    corpus: data.Corpus = _read(paths, name, "documents", on_error=on_error)
     if types is None:
         return corpus
     type_names = {types} if isinstance(types, str) else set(types)
@@ -196,13 +191,12 @@ def read_knowledge_base(
     `DataError`, even with `on_error="skip"`.
     """
     paths = [Path(one) for one in expanded(path)]
-    name, advice = _named(paths, format, KNOWLEDGE_BASE_FORMATS, announce_format)
+    name = _named(paths, format, KNOWLEDGE_BASE_FORMATS, announce_format)
     if columns and (name not in ("csv", "tsv") or columns.keys() - ENTITY_KEYS):
-        unknown = ", ".join(sorted(columns.keys() - ENTITY_KEYS))
-        wrong = f"unknown keys: {unknown}" if name in ("csv", "tsv") else f"the format is {name}"
-        raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {wrong}")
+        given = f"the format is {name}, and the keys are {', '.join(columns)}"
+        raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {given}")
     options = {"columns": columns} if columns else {"types": types} if types is not None and name == "umls" else {}
-    kb: data.KnowledgeBase = _read(paths, name, "entities", advice, on_error=on_error, **options)
+    kb: data.KnowledgeBase = _read(paths, name, "entities", on_error=on_error, **options)
     if types is not None and name != "umls":
         kb = kb.of_types(types)
     if isinstance(path, (str, os.PathLike)) and os.path.exists(path):
@@ -212,41 +206,25 @@ def read_knowledge_base(
 
 def _named(
     paths: list[Path], name: str | None, formats: Mapping[str, str], announce_format: Callable[[str], object]
-) -> tuple[str, str]:
-    """Return the name of a format in lower case, and advice if it was guessed."""
+) -> str:
+    """Return the name of a format in lower case; without one, guess and announce it."""
     if name is None:
-        name = _guessed(paths, formats, announce_format)
-        return name, f"the format was guessed as {name}; give it (--format, --kb-format) if it is another"
+        return _guessed(paths, formats, announce_format)
     if name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
-    return name.lower(), ""
+    return name.lower()
 
 
-def _read(paths: list[Path], name: str, what: _Items, advice: str, **options: Any) -> Any:
-    """Read files; raise DataError for nothing in them, and with advice for an error in the first lines of one."""
+def _read(paths: list[Path], name: str, what: _Items, **options: Any) -> Any:
+    """Read files; raise DataError for nothing in them."""
     read, suffixes = _reader(name, what)
-    try:
-        items = read(paths, **options)
-    except DataError as error:
-        if not advice or (error.line or 1) > _FIRST_LINES:
-            raise
-        problem = f"{error.problem}; {advice}"
-        raise DataError(problem, file=error.file, line=error.line, id=error.id) from error.__cause__
+    items = read(paths, **options)
     if len(items):
         items.notes.update(_left_out(paths, suffixes))
         return items
     lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
-    option = "--format" if what == "documents" else "--kb-format"
-    problem = f"no {what} in the format {name}{lost}; check the file and the format ({option})"
-    raise DataError("; ".join(filter(None, (problem, advice))), file=str(paths[0]))
-
-
-def _check_no_owl(file: Path) -> None:
-    """Raise DataError, with the command that converts it, for an ontology in OWL."""
-    if file.is_file() and re.search(r"\bowl#|^Ontology\(", read_head(file), re.M):
-        target = Path(file.name.removesuffix(".gz")).with_suffix(".obo")
-        command = f"robot convert -i {quote(str(file))} -o {quote(str(target))}"
-        raise DataError(f"an ontology in OWL; convert it: {command}", file=str(file))
+    advice = f"check the file and the format ({'--format' if what == 'documents' else '--kb-format'})"
+    raise DataError(f"no {what} in the format {name}{lost}; {advice}", file=str(paths[0]))
 
 
 def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
@@ -297,11 +275,13 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
         return chosen
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
     if paths[0].is_dir():
-        advice = "name files, or a pattern such as 'folder/*/*.txt' in quotes"
-        problem = f"the folder has no file of a known format; {advice}"
+        problem = (
+            "the folder has no file of a known format; name files, or a pattern such as 'folder/*/*.txt' in quotes"
+        )
     elif not any(sample.partition("\n")[2].strip() for sample in samples):
         raise DataError("the file is empty", file=str(paths[0]))
+    elif re.search(r"\bowl#|^Ontology\(", samples[0], re.M):
+        problem = "an ontology in OWL; convert it to OBO, as by robot convert"
     else:
         list(read_lines(shown[0]))  # raises if the file is not text
-        _check_no_owl(shown[0])
     raise DataError(f"{problem}; formats: {', '.join(sorted(formats))}", file=str(paths[0]))

@@ -56,7 +56,7 @@ _GOLD = re.compile(rf"(?!({_NIL}|-)\Z)\S(.*\S)?", re.S)
 
 def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
     """Yield the documents of a file."""
-    if read_head(file, 1000).lstrip().startswith("<"):
+    if read_head(file).lstrip().startswith("<"):
         try:
             for n, element in enumerate(xml_elements(file, "document"), start=1):
                 yield Piece(_record(element), f"{file}, document {n}")

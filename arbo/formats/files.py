@@ -80,9 +80,7 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
         elif one == STANDARD_INPUT or one.exists():
             files.append(one)
         else:
-            zipped = one.with_name(f"{one.name}.gz")
-            advice = f"did you mean {zipped}?" if zipped.exists() else "check the path"
-            raise DataError(f"no such file or folder; {advice}", file=str(one))
+            raise DataError("no such file or folder; check the path", file=str(one))
     return tuple(files)
 
 
@@ -150,22 +148,15 @@ def blocks(file: Path, _: object, begins: Callable[[str], object] = lambda line:
             block.append((number, line))
 
 
-def read_text(file: Path, *, limited: bool = False) -> str:
-    """Return the text of a file without a byte order mark, with its line ends; raise DataError if it is not valid.
-
-    With ``limited``, raise DataError also if the file has, or unpacks to, more than `LARGEST_ARCHIVE` bytes.
-    """
+def read_text(file: Path) -> str:
+    """Return the text of a file without a byte order mark, with its line ends; raise DataError if it is not valid."""
     with _text(file) as stream:
-        raw = stream.read(LARGEST_ARCHIVE + 1 if limited else -1)
-    if limited and len(raw) > LARGEST_ARCHIVE:
-        most = f"more than {LARGEST_ARCHIVE >> 20} MiB"
-        raise DataError(f"the file has, or unpacks to, {most}; divide it, or choose a format of lines", file=str(file))
-    return decode(raw, file)
+        return decode(stream.read(), file)
 
 
 def json_pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
     """Yield the values of a file; raise DataError for invalid JSON, or let ``records`` skip an invalid line."""
-    text = read_text(file, limited=True)
+    text = read_text(file)
     begin = [match[0] for match in islice(_LINE.finditer(text), 2)]
     if len(begin) > 1 and all(line.startswith("{") for line in begin) and begin[0].rstrip().endswith("}"):
         for number, line in enumerate(text.split("\n"), 1):
@@ -189,28 +180,24 @@ def parse_whole(text: str, file: Path) -> Any:
         raise DataError(problem, file=str(file), line=error.line) from None
 
 
-def read_head(file: Path, size: int = 2**16) -> str:
-    """Return up to `size` unpacked bytes from the start of a file as text; invalid bytes are replaced."""
+def read_head(file: Path) -> str:
+    """Return the first 64 KB of a file, unpacked, as text; invalid bytes are replaced."""
     with unpacked(file, again=True) as stream:
-        start = stream.read(size)
+        start = stream.read(2**16)
     return start.decode("utf-16" if start.startswith(_UTF16) else "utf-8-sig", "replace")
 
 
 def check_entities(text: str, file: Path) -> None:
-    """Raise DataError for declarations by which XML could grow to any size.
-
-    These are attributes, which may have defaults, and entities that are long, external or made of others.
-    """
+    """Raise DataError for a declaration by which XML could grow to any size."""
     if declaration := _GROWING.search(text):
-        problem = "an entity of XML is long, external, or made of other entities, which is refused; resolve it"
-        if declaration[0].startswith("<!A"):
-            problem = "the XML declares an attribute with a default, which is refused; remove the declaration"
+        declared = "an attribute with a default, or an entity that is long, external or made of others"
+        problem = f"the XML declares {declared}, which is refused; resolve it"
         raise DataError(problem, file=str(file), line=text.count("\n", 0, declaration.start()) + 1)
 
 
 def xml_elements(file: Path, *tags: str) -> Iterator[Element]:
     """Yield the elements with one of the tags, and empty them afterwards; raise DataError for what is not XML."""
-    text = read_text(file, limited=True)
+    text = read_text(file)
     check_entities(text, file)
     try:
         for _, element in iterparse(StringIO(text)):
