@@ -104,12 +104,6 @@ def test_no_cell_of_csv_is_a_formula_and_tsv_is_as_it_was(tmp_path: Path, format
     assert +notes == ({told: 7 + len(HOSTILE)} if guard else {})
 
 
-def test_cells_that_excel_cuts_are_counted(tmp_path: Path) -> None:
-    notes = writer("csv")(pa.table({"text": ["a" * 32_767, "a" * 32_768], "n": [1, 2]}), tmp_path / "out.csv")
-    assert +notes == {"cells with more than 32,767 characters (text), which Excel cuts": 1}
-    assert pd.read_csv(tmp_path / "out.csv")["text"].str.len().tolist() == [32_767, 32_768]
-
-
 def test_an_id_that_csv_changes_is_told(run: Run, tmp_path: Path) -> None:
     linker(arbo.KnowledgeBase([arbo.Entity("-7", "fever")])).link([document("@d", "fever")]).save(tmp_path / "run")
     done = run("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "links.csv")

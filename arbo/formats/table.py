@@ -52,7 +52,6 @@ from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, 
 Kind = Literal["csv", "tsv", "parquet"]
 HeaderOf = Callable[[Sequence[str], Path], tuple[list[str], bool]]
 """Is `_header` with some of its arguments."""
-Columns = Mapping[str, str] | None
 
 _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
@@ -78,7 +77,6 @@ _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
 _SPLIT = "cells of aliases divided at `;`, since none has a `|`"
 _ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
-LARGEST_CELL, _MOST_COLUMNS = 32_767, 16_384  # of Excel
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
@@ -136,7 +134,7 @@ def _in_texts(rows: Sequence[Placed], column: str) -> Sequence[Placed]:
 
 
 def read_entities(
-    path: Paths, kind: Kind = "tsv", *, columns: Columns = None, on_error: OnError = "fail"
+    path: Paths, kind: Kind = "tsv", *, columns: Mapping[str, str] = {}, on_error: OnError = "fail"
 ) -> KnowledgeBase:
     """Read entities from one or several tables, or from all tables of this kind in a folder.
 
@@ -263,18 +261,19 @@ def _delimited(file: Path, kind: Kind, header_of: HeaderOf) -> Iterable[Placed]:
 
 
 def _header(
-    cells: Sequence[str], file: Path, names: Sequence[str] = (), column: str | None = None, columns: Columns = None
+    cells: Sequence[str],
+    file: Path,
+    names: Sequence[str] = (),
+    column: str | None = None,
+    columns: Mapping[str, str] = {},
 ) -> tuple[list[str], bool]:
     """Return the names of columns, and whether the first line has them; ``names`` are those of a file without names.
 
     ``column`` must be there; for ``columns`` see `read_entities`.
     """
-    if len(cells) > _MOST_COLUMNS:
-        problem = f"the first line has {len(cells):,} columns, more than {_MOST_COLUMNS:,}; check the delimiter"
-        raise DataError(problem, file=str(file), line=1)
     first = [cell.strip() for cell in cells]
     first[0] = re.sub(r"\A#(?=(document_)?id\Z)", "", first[0], flags=re.I)
-    has, key_of = f"the columns are {', '.join(first)!r:.200}", {name: key for key, name in (columns or {}).items()}
+    has, key_of = f"the columns are {', '.join(first)!r:.200}", {name: key for key, name in columns.items()}
     header = [own_name(key_of.get(name, name)) or f"column {number}" for number, name in enumerate(first, 1)]
     if missing := sorted({*key_of} - {*first} if column is None else {column} - {*header}):
         raise DataError(f"there is no column {missing[0]!r:.60}; {has}", file=str(file), line=1)
@@ -361,19 +360,17 @@ def _value(name: str, cell: str) -> object:
 
 
 def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
-    """Write a CSV file, gzipped if its name ends in `.gz`; count cells that Excel takes otherwise."""
+    """Write a CSV file, gzipped if its name ends in `.gz`; count cells that begin like a formula."""
     columns = dict(zip(table.column_names, map(joined_lists, table.columns), strict=True))
-    guarded, long = Counter[str](), Counter[str]()
+    guarded = Counter[str]()
     for name, column in columns.items():
         if column.type in (pa.string(), pa.large_string()):
             columns[name] = pc.replace_substring_regex(column, _FORMULA, "'\\1")
             guarded[name] = pc.sum(pc.not_equal(column, columns[name])).as_py() or 0
-            long[name] = pc.sum(pc.greater(pc.utf8_length(column), LARGEST_CELL)).as_py() or 0
     names = pc.replace_substring_regex(pa.array([*columns], pa.string()), _FORMULA, "'\\1").to_pylist()
     _write_delimited(pa.table(list(columns.values()), names), path, ",", b"\xef\xbb\xbf")
     note = f"cells that begin like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
-    cut = f"cells with more than {LARGEST_CELL:,} characters ({', '.join(+long)}), which Excel cuts"
-    return Counter({note: guarded.total(), cut: long.total()})
+    return Counter({note: guarded.total()})
 
 
 def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:

@@ -15,11 +15,9 @@ import pyarrow.compute as pc
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE
-from arbo.formats.table import LARGEST_CELL, joined_lists
+from arbo.formats.table import joined_lists
 
-CHOICES = ("ok", "NIL", "not", "drop")
-"""Answers that a cell offers; ids and new names are written into it."""
-_MOST_ROWS, _WIDEST = 2**20 - 1, 60
+_MOST_ROWS, _LARGEST_CELL, _WIDEST = 2**20 - 1, 32_767, 60
 _COLOURS = {"start_color": "F8B4A6", "mid_color": "FFF3C4", "end_color": "FFFFFF"}
 
 
@@ -33,26 +31,21 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     lists = [*map(joined_lists, table.columns)]
     for row in (names, *zip(*(column.to_pylist() for column in lists), strict=True)):
         sheet.append([_cell(excel, sheet, value) for value in row])
-    end, cut = len(table) + 1, 0
+    cut = 0
     for place, (name, column) in enumerate(zip(names, lists, strict=True), start=1):
         letter = excel.utils.get_column_letter(place)
         lengths = pc.utf8_length(pc.fill_null(pc.cast(column, pa.string()), ""))
         sheet.column_dimensions[letter].width = min(_WIDEST, max(len(name), pc.max(lengths).as_py() or 0) + 2)
-        cut += pc.sum(pc.greater(lengths, LARGEST_CELL)).as_py() or 0
+        cut += pc.sum(pc.greater(lengths, _LARGEST_CELL)).as_py() or 0
         sheet.cell(1, place).font = excel.styles.Font(bold=True)
-        if name == "reviewed":
-            offered = excel.worksheet.datavalidation.DataValidation("list", formula1=f'"{",".join(CHOICES)}"')
-            offered.showErrorMessage = False  # ids are no choices
-            offered.add(f"{letter}2:{letter}{max(end, 2)}")
-            sheet.add_data_validation(offered)
         if name == ("confidence" if "confidence" in names else "margin"):
             how = {"start_type": "min", "mid_type": "percentile", "mid_value": 20, "end_type": "max"}
             rule = excel.formatting.rule.ColorScaleRule(**how, **_COLOURS)
-            sheet.conditional_formatting.add(f"{letter}2:{letter}{max(end, 2)}", rule)
+            sheet.conditional_formatting.add(f"{letter}2:{letter}{max(len(table), 1) + 1}", rule)
     sheet.freeze_panes = "A2"
     sheet.auto_filter.ref = sheet.dimensions
     write_whole(path, book.save)
-    return Counter({f"cells cut to {LARGEST_CELL:,} characters, the most that Excel holds": cut})
+    return Counter({f"cells cut to {_LARGEST_CELL:,} characters, the most that Excel holds": cut})
 
 
 def read_cells(file: Path, column: str) -> list[tuple[int, list[str]]]:
@@ -80,7 +73,6 @@ def _openpyxl() -> Any:
         import openpyxl
         import openpyxl.formatting.rule
         import openpyxl.styles
-        import openpyxl.worksheet.datavalidation
     except ImportError:
         raise MissingDependency("a workbook of Excel", extra="xlsx") from None
     return openpyxl
