@@ -75,14 +75,13 @@ def write_merged(folder: Path, out: PathLike, mentions: Mentions, graph_in: Call
     Of a cluster, a node stands that has a type, and of these one of the most frequent name, the first. Nodes without a
     mention stand alone. Raise UsageError if ``out`` has content, DataError if the mentions are not those of the nodes.
     """
-    (nodes, write), changed = graph_in(folder), "the graph has changed since the run was made; discover it again"
-    for id_ in mentions.keys() - {node.id for node in nodes}:
-        raise DataError(changed, file=str(folder), id=id_)
+    nodes, write = graph_in(folder)
+    there = {(node.id, node.name) for node in nodes}
+    if gone := [id_ for id_, (name, _) in mentions.items() if (id_, name) not in there]:
+        raise DataError("the graph has changed since the run was made; discover it again", file=str(folder), id=gone[0])
     names, rows_of = normalize_names([node.name for node in nodes]), defaultdict[Hashable, list[int]](list)
     for row, node in enumerate(nodes):
-        name, cluster = mentions.get(node.id, (node.name, ("alone", row)))
-        if name != node.name:
-            raise DataError(changed, file=str(folder), id=node.id)
+        _, cluster = mentions.get(node.id, ("", ("alone", row)))
         rows_of[cluster].append(row)
     groups = list[list[int]]()
     for rows in rows_of.values():

@@ -10,10 +10,9 @@ r"""Read OBO, the flat format of ontologies: each term that is not obsolete is a
 - A term without a name takes its id as its name, and a synonym or definition without quotes is left out; both cases
   are counted, and so are stanzas other than terms.
 
-Runs of white space count as one space, and `\` escapes are resolved; at the end of a line, `\` continues it. Modifiers
-after a value are `{name=...}`; other braces belong to the value. A repeated term is kept once if its content is equal,
-and is an error if its content differs. Two different values of `id`, `name`, `def`, `namespace` or `is_obsolete` in one
-term are an error, too. Relations, such as `is_a`, are ignored.
+Runs of white space count as one space, and `\` escapes are resolved. Modifiers after a value are `{name=...}`; other
+braces belong to the value. Two different values of `id`, `name`, `def`, `namespace` or `is_obsolete` in one term are an
+error. Relations are ignored.
 """
 
 import re
@@ -54,7 +53,8 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
     """Yield the lines of each term, and the default namespace; raise DataError for a file without a `[Term]`."""
     namespace, has_terms = [""], False
     begin, kind, lines = 1, _HEADER, list[tuple[int, str]]()
-    for number, line in chain(_whole_lines(file), [(0, "[")]):  # the last one ends the last stanza
+    lines_of_file = ((number, line.strip()) for number, line in read_lines(file))
+    for number, line in chain(lines_of_file, [(0, "[")]):  # the last one ends the last stanza
         if not line.startswith("["):
             lines += [(number, line)] if line and not line.startswith("!") else []
             continue
@@ -69,20 +69,6 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
         begin, kind, lines = number, line.partition("]")[0], []
     if not has_terms:
         raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
-
-
-def _whole_lines(file: Path) -> Iterator[tuple[int, str]]:
-    r"""Yield the lines, each joined with the lines that continue it after a `\` at its end."""
-    parts: list[str] = []
-    for number, line in read_lines(file):
-        parts.append(line if parts else line.lstrip())
-        if (len(line) - len(line.rstrip("\\"))) % 2 and not parts[0].startswith("!"):
-            parts[-1] = parts[-1][:-1]
-        else:
-            yield number - len(parts) + 1, "".join(parts).rstrip()
-            parts = []
-    if parts:
-        yield number - len(parts) + 1, "".join(parts)
 
 
 def _tags(lines: Iterable[tuple[int, str]]) -> Tags:

@@ -131,9 +131,7 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     """
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)} with a tree number (STN)"
-        advice = "check the ids or names (such as T047); instead of a type that no concept has, give the types below it"
-        if types >= ST21PV:
-            advice = "ST21pv needs a whole release; in a part of one, give the types that are there"
+        advice = "check the ids or names (such as T047); in a part of a release, give the types that are there"
         raise UsageError(f"{wrong}, so the types below it are unknown; {advice}")
     tops = {tree[type_] for type_ in types}
     above = tuple(top if len(top) == 1 else f"{top}." for top in tops)  # A1.21 is below A1, but not below A1.2
