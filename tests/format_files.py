@@ -132,7 +132,7 @@ DOCUMENTS: dict[str, Files] = {
         "X_Entity_gold_mentions.json": json.dumps(
             [
                 {**PERRY, "sent_id": 3, "tokens_number": [0]}, PERRY,
-                {**PERRY, "tokens_number": [2, 0], "tokens_str": "x"}
+                {**PERRY, "tokens_number": [2, 0]}
             ]
         )[:-1] + ",@@]",
     },

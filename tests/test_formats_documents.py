@@ -89,7 +89,7 @@ VALUES: list[tuple[str, str, str]] = [
     ("conll", "#begin document d\n#end document", "d ''"),
     ("corefud", tabs("# newdoc", "1 a _ _ _ _ _ _ _ Entity=(GRP)", "", "1 b _ _ _ _ _ _ _ _", ""),
      r"docs:2 'a\nb' / sentences = ['\t1', '\t1'] / docs:2:0-1 0-1 None docs:2/GRP {'head': 1}"),
-    ("ecbplus", perry(tokens_str=None), "1_1ecb:0-5 0-5 HUM HUM1"),
+    ("ecbplus", perry(), "1_1ecb:0-5 0-5 HUM HUM1"),
     ("ecbplus", perry(coref_chain="Singleton_HUM_1_1_1ecb", mention_type=None, score=-1.0),
      "1_1ecb:0-5 0-5 None Singleton_HUM_1_1_1ecb"),
     ("ecbplus", perry(identity="Linda_Perry", tokens_number=[2, 1, 1]), "1_1ecb:6-16 6-16 HUM Linda_Perry HUM1"),

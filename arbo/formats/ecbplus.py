@@ -11,8 +11,7 @@ consists of the words, with a space between words and a line end between sentenc
 `tokens_number` lists the words of a mention; if they are not consecutive, the mention has several spans. `mention_type`
 is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM, where no chain
 extends beyond a document, the chain is the gold cluster, and `identity`, a Wikipedia title, is the gold id. The
-metadata of a document of ECB+ hold its `topic`, the number at the beginning of its id. `tokens_str` is compared with
-the words, and `notes` counts differences. Other keys are ignored.
+metadata of a document of ECB+ hold its `topic`, the number at the beginning of its id. Other keys are ignored.
 """
 
 import re
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from arbo.data import Corpus, Document, Marked, OnError, Records
-from arbo.data.documents import marked_document, text_of
-from arbo.data.objects import a_kind, anything, fields, string
+from arbo.data.documents import marked_document
+from arbo.data.objects import a_kind, fields, string
 from arbo.errors import DataError
 from arbo.formats.files import Paths, Piece, file_named, parse_whole, read_items, read_lines, read_text
 from arbo.text.checks import Span
@@ -42,8 +41,7 @@ _INTEGERS = a_kind(
     lambda values: isinstance(values, list) and values != [] and all(type(value) is int for value in values),
 )
 _MENTION = {"doc_id": string, "sent_id": a_kind("an integer", lambda value: type(value) is int)}
-_MENTION |= {"tokens_number": _INTEGERS, "tokens_str": anything}
-_MENTION |= dict.fromkeys(("mention_type", "identity", "coref_chain"), _TEXT)
+_MENTION |= {"tokens_number": _INTEGERS, **dict.fromkeys(("mention_type", "identity", "coref_chain"), _TEXT)}
 _ECBPLUS_ID = re.compile(r"([0-9]+)_[0-9]+ecb(plus)?")
 _INTEGER = re.compile(r"[0-9]{1,18}")
 
@@ -125,7 +123,5 @@ def _document(piece: Piece, records: Records[Document]) -> Document:
             label, group, identity = (mention.get(key) or None for key in ("mention_type", "coref_chain", "identity"))
             gold, cluster = (identity, group) if "identity" in mention else (group, None)
             marked.append(Marked(spans, label, gold and (gold,), cluster=cluster))
-            differs = mention.get("tokens_str") not in (None, text_of(spans, text))
-            records.notes["mentions whose tokens_str differs from their words"] += differs
     topic = _ECBPLUS_ID.fullmatch(document_id)
     return marked_document(document_id, text, marked, None, {} if topic is None else {"topic": topic[1]})
