@@ -7,8 +7,8 @@
 A path is a folder of such pairs (plain or `.gz`), or one file of a pair. Offsets count the code points of the text in
 the file; a line end of two characters counts as two. The mention `T1` has the id `NAME:T1`, and its label is its type.
 
-- Fragments, such as `16 20;31 37`, are the spans of one mention in the given order; they may overlap. If BRAT split a
-  mention at a line end, the fragments stay apart, and the text of the mention has a space for the line end.
+- Fragments, such as `16 20;31 37`, are the spans of one mention in the given order; they may overlap. A mention that
+  BRAT split at a line end stays split.
 - The ids in `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold ids; each of several ids is
   acceptable. A note without such an id is ignored. A mention without an id is not annotated (gold None), since BRAT
   cannot express NIL.
@@ -17,16 +17,13 @@ the file; a line end of two characters counts as two. The mention `T1` has the i
 
 The writer makes a folder with `ID.txt` and `ID.ann` for each document. An id that is not a valid file name, on Windows
 or elsewhere, is percent-encoded, as is one that differs from an earlier one only in case. Mentions that come from BRAT
-keep their `T` numbers. A gold id is an `N` line, with its name if known; a UMLS id is a note, as in QUAERO. (The editor
-shows only references with a colon, such as `UBERON:0004538`.) BRAT has no NIL, no mention without a label, and no span
-across a line end.
+keep their `T` numbers. A gold id is an `N` line, with its name if known; a UMLS id is a note, as in QUAERO.
 """
 
 import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from glob import escape
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -66,19 +63,15 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
 
 def _pairs(path: Path) -> Mapping[Path, dict[str, Path]]:
     """Return the files of each pair by their endings: of all pairs in a folder, or of that of a file."""
-    files, (own, ending) = data_files(path, (ANNOTATIONS,)), _pair_of(path)  # raises if there are none
-    if path.is_dir():
-        files = data_files(path, SUFFIXES)
-    elif ending not in SUFFIXES:
+    data_files(path, (ANNOTATIONS,))  # raises if there are none
+    is_folder, (own, ending) = path.is_dir(), _pair_of(path)
+    if not is_folder and ending not in SUFFIXES:
         problem = f"expected a folder, or a file that ends in {', '.join(SUFFIXES)}; unpack an archive first"
         raise DataError(problem, file=str(path))
-    else:
-        beside = ((file, *_pair_of(file)) for file in sorted(path.parent.glob(f"{escape(own.name)}.*")))
-        files = tuple(file for file, pair, ending in beside if pair == own and ending in SUFFIXES)
     pairs = defaultdict[Path, dict[str, Path]](dict)
-    for file in files:
+    for file in data_files(path if is_folder else path.parent, SUFFIXES):
         pair, ending = _pair_of(file)
-        if (first := pairs[pair].setdefault(ending, file)) is not file:
+        if (is_folder or pair == own) and (first := pairs[pair].setdefault(ending, file)) is not file:
             raise DataError(f"this file occurs again as {first}; remove one of the two", file=str(file))
     return pairs
 
