@@ -45,15 +45,15 @@ def test_damaged_parquet_and_long_missing_or_many_cells(tmp_path: Path) -> None:
     with pytest.raises(arbo.DataError, match=r"docs\.parquet: the Parquet file is damaged, .*; write it again"):
         arbo.read_documents(path)
     pd.DataFrame({"id": [], "text": []}).to_parquet(path)
-    with pytest.raises(arbo.DataError, match="no documents in the format parquet"):
-        arbo.read_documents(path)
+    for function in (arbo.read_documents, arbo.read_knowledge_base):
+        with pytest.raises(arbo.DataError, match=r"no (documents|entities) in the format parquet"):
+            function(path)
     before = csv.field_size_limit()
     (tmp_path / "docs.csv").write_text(f"id,text\nd,{'a ' * 200_000}\nd1,flu, cold\n,x\nd3,\n")
     corpus = arbo.read_documents(tmp_path / "docs.csv", on_error="skip")
     assert [len(document.text) for document in corpus] == [400_000, 0]
     assert corpus.notes == {"malformed documents skipped": 2}
     assert csv.field_size_limit() == before
-    """Each name was once counted in the whole line."""
     header = ",".join(["id,name", *(f"c{n}" for n in range(16_000))])
     kb = read_entities(save_lines(tmp_path / "kb.csv", header, "E1,flu,x"), "csv")
     assert kb["E1"].metadata == {"c0": "x"}

@@ -3,21 +3,19 @@
     id,name,aliases,definition
     D010190,Pancreatic Neoplasms,"Cancer, pancreatic|Pancreas Cancer",Tumors of the pancreas.
 
-Rows and columns are the same as in a frame (see `arbo.data.rows`), with column names in
-upper or lower case; further columns are kept as metadata. Several files, or the files of a folder, count as one table.
+Rows and columns are those of a frame (see `arbo.data.rows`), with column names in upper or lower case; further columns
+are metadata. Several files, or the files of a folder, count as one table.
 
 The first line of CSV (with commas or semicolons) and TSV has the names of the columns. It may stand below comments,
-which begin with `#` and a blank, or be one of these (as in the tables of CTD, whose `DiseaseID` is the id). A column
-without a name gets its number. An empty cell is a missing value. The items of a list, such as aliases or gold ids, are
-separated by `|`. White space around a cell is dropped, except in texts. Quotes around a cell are dropped; such a cell
-may contain delimiters, line ends and doubled quotes. A TSV of entities may have no column names; its columns are then
-id, name, aliases and definition. If the quotes of a TSV do not match, or a cell has whole rows in it, all are kept as
-part of the cells, since many programs never quote. In CSV, a cell that is no text and has whole rows in it is an error.
+which begin with `#` and a blank, or be one of these, as in the tables of CTD. A column without a name gets its number.
+An empty cell is a missing value. Items of a list are separated by `|`. White space around a cell is dropped, except in
+texts. A quoted cell may contain delimiters, line ends and doubled quotes. A TSV of entities may have no column names;
+its columns are then id, name, aliases and definition. If the quotes of a TSV do not match, or a cell has whole rows in
+it, all are kept as part of the cells, since many programs never quote. In CSV, a cell that is no text and has whole
+rows in it is an error.
 
-The writers make UTF-8, and CSV with a byte order mark, so that Excel does not assume the local encoding. Texts are
-quoted, so that quotes, tabs and line ends in them survive. Since a spreadsheet would run a cell such as `=cmd()`, texts
-and column names of CSV that begin with `=`, `+`, `-`, `@`, a tab or a line end get the prefix `'`; the writer counts
-the texts. TSV holds each text as it is.
+The writers quote texts. CSV has a byte order mark for Excel; since a spreadsheet would run a cell such as `=cmd()`,
+its texts and column names that begin with `=`, `+`, `-`, `@`, a tab or a line end get the prefix `'`.
 """
 
 import csv
@@ -146,7 +144,7 @@ def read_entities(
     header_of = partial(_header, names=_WITHOUT_NAMES if kind == "tsv" else (), columns=columns)
     read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, header_of=header_of)
     if all(map(Path.is_file, files)):  # a pipe can be read only once
-        with suppress(DataError, OSError, UnicodeDecodeError, csv.Error, pa.ArrowException):
+        with suppress(DataError, OSError, ValueError, csv.Error, pa.ArrowException):
             kb = KnowledgeBase(joined([table_of_columns(read(file)) for file in files]))
     if kb is None or "duplicate entities dropped" in kb.notes:  # rows are compared as they are, with empty aliases
         kb = KnowledgeBase(entities_of(_rows(path, kind, header_of), on_error))
@@ -166,7 +164,7 @@ def read_entities(
 
 
 def _parquet_columns(file: Path) -> dict[str, pa.Array]:
-    table = pa.Table.from_batches(batches(file, check=False))
+    table = pa.Table.from_batches(batches(file))
     return {name: table[name].combine_chunks() for name in table.column_names}
 
 
@@ -219,11 +217,10 @@ def _parquet(file: Path) -> Iterator[Placed]:
     return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
 
 
-def batches(file: Path, *, check: bool = True) -> Iterator[pa.RecordBatch]:
+def batches(file: Path) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file in small batches, since a short dictionary can stand for values of any size.
 
-    Raise DataError if the file cannot be read, or unpacks to far more than its size. Without ``check``, texts may be
-    invalid UTF-8.
+    Raise DataError if the file cannot be read, or unpacks to far more than its size.
     """
     with unpacked(file) as stream:
         content, total = stream.read(), 0
@@ -235,8 +232,7 @@ def batches(file: Path, *, check: bool = True) -> Iterator[pa.RecordBatch]:
                 most = f"more than {LARGEST_ARCHIVE >> 20} MiB, and {MOST_PACKED} times its own size"
                 raise DataError(f"the Parquet file unpacks to {most}; write it without dictionaries", file=str(file))
             decoded = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-            if check:
-                decoded.validate(full=True)
+            decoded.validate(full=True)
             yield decoded
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name of a column
         reason = str(error).partition("\n")[0]
