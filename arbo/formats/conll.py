@@ -12,11 +12,9 @@ is its chain, `name/part/chain`, since a chain belongs to one part.
 
 ``(12`` begins a mention of chain 12, ``12)`` ends the mention of chain 12 that began last, and ``(7)`` is a mention of
 one word; ``-``, ``_`` and ``*`` mean that there are none. Mentions may nest and cross, and the ``|`` may be left out.
-The brackets of a word are read in a fixed order, however they are written: first one-word mentions, then beginnings,
-then ends. So does the reference scorer.
-
-A mention with the same span and chain as another is dropped and counted. Mentions are in reading order; if two begin at
-the same word, the longer comes first. The format has no types.
+As in the reference scorer, the brackets of a word are read in a fixed order: first one-word mentions, then beginnings,
+then ends. A mention with the same span and chain as another is dropped and counted. Mentions are in reading order; if
+two begin at the same word, the longer comes first. The format has no types.
 
 The writer makes a chain of the mentions with the same ids. The number of a chain has no meaning outside its document;
 chains that come from CoNLL keep their numbers. Each line of the text is a sentence. Texts are split into words at white

@@ -22,7 +22,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,13 +163,10 @@ def _mentions(piece: Piece, sentences: list[list[Any]], records: Records[Any]) -
     return mentions
 
 
-def _runs(words: Iterable[int]) -> list[Span]:
+def _runs(words: Iterable[int]) -> tuple[Span, ...]:
     """Return the first and the last of each run of consecutive numbers."""
-    runs: list[Span] = []
-    for word in words:
-        first = runs.pop()[0] if runs and runs[-1][1] == word - 1 else word
-        runs.append((first, word))
-    return runs
+    runs = ([word for _, word in run] for _, run in groupby(enumerate(words), lambda one: one[1] - one[0]))
+    return tuple((run[0], run[-1]) for run in runs)
 
 
 def write_corefud(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
@@ -214,7 +211,7 @@ def _brackets(document: Document, words: list[Span], used: set[str], notes: Coun
             eids[labels] = eids.get(labels) or _eid(labels, document.id, used)
             kind = mention.type if mention.type and _TYPE.fullmatch(mention.type) else ""
             notes["types that the format cannot hold left out"] += kind != (mention.type or "")
-            place, head = (eids[labels], (*_runs(inside),)), mention.metadata.get("head")
+            place, head = (eids[labels], _runs(inside)), mention.metadata.get("head")
             notes["repeated mentions left out"] += place in places
             head = head if isinstance(head, int) and 0 < head <= len(inside) else 1
             places.setdefault(place, f"-{kind}-{head}")

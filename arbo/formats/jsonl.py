@@ -16,17 +16,15 @@ An entity (`id` and `name` are required):
     {"id": "D010190", "name": "Pancreatic Neoplasms", "aliases": ["Cancer of Pancreas"], "definition": null,
      "types": ["Disease"], "alternative_ids": ["MESH:D010190"], "xrefs": ["DOID:1793"], "domain": null}
 
-In the file, each object is on one line; blank lines are ignored. Further keys of documents, mentions and entities are
-kept as metadata; a repeated key is an error. Strings are kept exactly as written, including line ends such as `\r\n`.
-A second object with the same id is dropped and counted if its content is equal, and is an error if its content differs.
+In the file, each object is on one line. Further keys of documents, mentions and entities are metadata; a repeated key
+is an error. Strings are kept exactly as written, including line ends such as `\r\n`.
 
 A cluster, as `arbo score` reads it and the writer of clusters makes it (`mentions` is required):
 
     {"document": "d1", "mentions": ["m1", 2, [0, 4]]}
 
-A mention is a string, an integer, or a list of these such as the span `[0, 4]`; `1` and `"1"` are two mentions. A
-cluster whose `document` is missing or null belongs to the document `""`. A line without mentions adds no cluster, but
-its document counts even if it has no other line.
+A mention is a string, an integer, or a list of these such as the span `[0, 4]`; `1` and `"1"` are two mentions. Without
+`document`, the cluster belongs to the document `""`. A line without mentions adds its document, but no cluster.
 """
 
 import json

@@ -10,11 +10,8 @@ this; its other distinct names are aliases. Its definition is the first unsuppre
 language. Its types are the names of its semantic types (`STY`). `UMLS:C0016382`, as MedMentions writes it, is an
 alternative id.
 
-MRCONSO.RRF is read in one pass, one concept at a time. The rows of a concept must therefore be adjacent, as in the
-releases; a concept with different names in two places is an error.
-
-To keep the concepts of MedMentions ST21pv, pass the name of the set (`--kb-types ST21pv`); the types below its 21 types
-in the Semantic Network are included (Mohan and Li 2019 also select vocabularies, but this reader does not).
+The rows of a concept must be adjacent in MRCONSO.RRF, as they are in the releases. The type `ST21pv` stands for the 21
+types of MedMentions ST21pv (Mohan and Li 2019, who also select vocabularies, which this reader does not).
 """
 
 from collections import defaultdict, namedtuple
@@ -49,13 +46,10 @@ _Atom = namedtuple("_Atom", "line CUI LAT TS STT ISPREF AUI STR SUPPRESS")
 def read_entities(
     path: Paths, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
 ) -> KnowledgeBase:
-    """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
+    """Read the concepts of a folder, or only those of some semantic types (`STY` or `TUI`) and of the types below them.
 
-    ``types`` are names (`STY`) or ids (`TUI`) of semantic types, such as ``"Disease or Syndrome"`` or ``"T047"``;
-    ``"ST21pv"`` stands for `ST21PV`. ``language``, a value of the column LAT, is the language of the names and
-    definitions; the default is English.
-    Raise UsageError for a type that no concept has, so that the types below it are unknown, and DataError if
-    MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed.
+    ``language`` is a value of the column LAT. Raise UsageError for a type that no concept has, so that the types below
+    it are unknown, and DataError if MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed.
     """
     records: Records[Entity] = Records("entities", on_error)
     for folder in each_path(path):
@@ -123,12 +117,7 @@ def _types(file: Path, chosen: str | Iterable[str] | None, records: Records[Enti
 
 
 def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
-    """Return semantic types and all types below them, according to the tree numbers of ids and names of types.
-
-    >>> tree = {"T051": "B", "T038": "B2.2.1", "T047": "B2.2.1.2.1", "T033": "A2.2"}
-    >>> sorted(_with_all_below({"T038"}, tree)), sorted(_with_all_below({"T051"}, tree))
-    (['T038', 'T047'], ['T038', 'T047', 'T051'])
-    """
+    """Return semantic types and all types below them, according to the tree numbers of ids and names of types."""
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)} with a tree number (STN)"
         advice = "check the ids or names (such as T047); in a part of a release, give the types that are there"
