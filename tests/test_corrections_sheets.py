@@ -118,6 +118,9 @@ def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path, monkeypatch: pytest.
     found = arbo.Linker().discover(["=1+1", "-2", "a\x0bb", "same", "same"])
     found.export(tmp_path / "run.xlsx", "xlsx")
     book = openpyxl.load_workbook(tmp_path / "run.xlsx")
+    (offered,) = book.active.data_validations.dataValidation
+    assert offered.formula1 == '"ok,NIL,not,drop"'
+    assert str(offered.sqref).endswith("6")
     book.create_sheet("Legend", 0).append(["what the colours mean"])
     book.save(tmp_path / "run.xlsx")
     cells = read_cells(tmp_path / "run.xlsx", "mention_id")

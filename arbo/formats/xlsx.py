@@ -17,6 +17,8 @@ from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE
 from arbo.formats.table import joined_lists
 
+_CHOICES = '"ok,NIL,not,drop"'
+"""Answers that a cell offers; ids and new names are written into it."""
 _MOST_ROWS, _LARGEST_CELL, _WIDEST = 2**20 - 1, 32_767, 60
 _COLOURS = {"start_color": "F8B4A6", "mid_color": "FFF3C4", "end_color": "FFFFFF"}
 
@@ -38,6 +40,10 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
         sheet.column_dimensions[letter].width = min(_WIDEST, max(len(name), pc.max(lengths).as_py() or 0) + 2)
         cut += pc.sum(pc.greater(lengths, _LARGEST_CELL)).as_py() or 0
         sheet.cell(1, place).font = excel.styles.Font(bold=True)
+        if name == "reviewed":  # ids are no choices, and no errors
+            offered = excel.worksheet.datavalidation.DataValidation("list", _CHOICES, showErrorMessage=False)
+            offered.add(f"{letter}2:{letter}{max(len(table), 1) + 1}")
+            sheet.add_data_validation(offered)
         if name == ("confidence" if "confidence" in names else "margin"):
             how = {"start_type": "min", "mid_type": "percentile", "mid_value": 20, "end_type": "max"}
             rule = excel.formatting.rule.ColorScaleRule(**how, **_COLOURS)
@@ -73,6 +79,7 @@ def _openpyxl() -> Any:
         import openpyxl
         import openpyxl.formatting.rule
         import openpyxl.styles
+        import openpyxl.worksheet.datavalidation
     except ImportError:
         raise MissingDependency("a workbook of Excel", extra="xlsx") from None
     return openpyxl
