@@ -35,7 +35,7 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from clustering import Graph, average_tree, merge_tree
-from eval import all_cuts, clustering_scores, coreference_scores_from_labels
+from eval import Contingency, all_cuts, clustering_scores, counts_from_contingency, scores_from_counts
 
 K = 16
 Labels = npt.NDArray[np.integer[Any]]
@@ -111,7 +111,8 @@ def clusters(corpus: str, edges: str) -> Row:
     for name in ("single", "average", "hdbscan", *["leiden"] * bool(importlib.util.find_spec("leidenalg"))):
         way, at = chosen(name, graphs["dev"], gold["dev"])
         label, known = way(graphs["test"], at), gold["test"] >= 0
-        scores = coreference_scores_from_labels(gold["test"][known], label[known])
+        table = Contingency.from_labels(gold["test"][known], label[known])
+        scores = scores_from_counts(counts_from_contingency(table))
         row |= {
             f"{name} threshold": at,
             f"{name} ARI": ari(gold["test"], label),

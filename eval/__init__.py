@@ -23,7 +23,6 @@ from .coreference import (
     Score,
     coreference_counts,
     coreference_scores,
-    coreference_scores_from_labels,
     counts_from_contingency,
     scores_from_counts,
 )
@@ -42,9 +41,8 @@ __all__ = [
     "CoreferenceScores", "Curves", "Cuts", "Figure", "Interval", "Line", "LinkingCounts",
     "LinkingOutcomes", "LinkingScores", "MacroScores", "NilScores", "PairCounts", "Report", "Resampling", "Score",
     "SpanCounts", "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
-    "cluster_lines", "clustering_scores", "coreference_counts", "coreference_lines",
-    "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency", "f_measure", "linking_outcomes",
-    "linking_scores", "nil_as_class", "nil_curve", "nil_scores", "proportion", "scores_from_counts", "span_scores",
-    "threshold_curve",
+    "cluster_lines", "clustering_scores", "coreference_counts", "coreference_lines", "coreference_scores",
+    "counts_from_contingency", "f_measure", "linking_outcomes", "linking_scores", "nil_as_class", "nil_curve",
+    "nil_scores", "proportion", "scores_from_counts", "span_scores", "threshold_curve",
 ]
 # fmt: on

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 
 from .alignment import best_alignment
-from .arrays import BoolArray, FloatArray, IntArray, Labels
+from .arrays import BoolArray, FloatArray, IntArray
 from .contingency import Clusters, Contingency, n_pairs, total
 from .ratio import f1, ratio
 
@@ -83,18 +83,6 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     (0.2381, 0.4582)
     """
     return scores_from_counts(coreference_counts(key, response))
-
-
-def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> CoreferenceScores:
-    """Return the scores of `coreference_scores` from the cluster of each mention; both sides have the same mentions.
-
-    For the arguments and errors see `clustering_scores`.
-
-    >>> scores = coreference_scores_from_labels([0, 0, 1], ["x", "y", "y"])
-    >>> scores["b3"]["recall"], scores["b3"]["counts"]
-    (0.6666666666666666, [2.0, 3, 2.0, 3])
-    """
-    return scores_from_counts(counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
 
 
 def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:

@@ -15,10 +15,11 @@ from hypothesis import given, strategies as st
 from training_builders import document, encoder, log_of, marked, oslat_trainer, sample, torch, without_dropout
 
 import arbo
+import eval as metrics
 from arbo.data import mention_inputs
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
-from arbo.engine import Graph, coreference_scores_from_labels, merge_tree, silent, threshold_curve
+from arbo.engine import Graph, merge_tree, silent, threshold_curve
 from arbo.retrieval.groups import among_mentions, nearest_within
 from arbo.retrieval.reranking import rerank
 from arbo.spans.model import LabelAttention
@@ -157,7 +158,8 @@ def test_conll_is_that_of_the_best_cut() -> None:
     search: dict[str, Any] = {"metric": "cosine", "progress": silent}
     near = nearest_within(among_mentions([None] * 300), snapshot.mentions, snapshot.mentions, 8, **search)
     tree = merge_tree(Graph.from_neighbors(near))
-    every = [coreference_scores_from_labels(data.gold.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
+    tables = (metrics.Contingency.from_labels(data.gold.classes, tree.cut(at)) for at in (-np.inf, *tree.height))
+    every = [metrics.scores_from_counts(metrics.counts_from_contingency(table)) for table in tables]
     assert scores["conll"] == pytest.approx(max(cut["conll"] for cut in every))
     assert scores["b3"] == pytest.approx(max(cut["b3"]["f1"] for cut in every))
 
