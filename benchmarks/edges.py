@@ -76,7 +76,6 @@ from arbo.engine import Bools
 from arbo.training.edges import Compared
 from clustering import METHODS
 from eval import clustering_scores
-from eval.clustering import PairwiseScores
 
 PARTS = ("train", "dev", "test")
 GROUPS = {
@@ -227,7 +226,7 @@ def left_out(cell: Cell) -> Cell:
     return figures
 
 
-def told_alone(names: Corpus, threshold: float | None = None) -> PairwiseScores:
+def told_alone(names: Corpus, threshold: float | None = None) -> dict[str, float]:
     """Return pairwise scores of n-grams on names alone."""
     config = arbo.LinkerConfig(treat_as="text")
     config = config if threshold is None else replace(config, mention_threshold=threshold)

@@ -18,13 +18,9 @@ Labels: TypeAlias = npt.NDArray[Any] | Iterable[Any]
 def encode_labels(labels: Labels, *, name: str = "labels") -> IntArray:
     """Encode labels, one per item, as codes from 0 without gaps; equal labels get equal codes.
 
-    ``labels`` is a one-dimensional array, or an ordered iterable of hashable values; error messages call it ``name``.
-    Integers are fastest: O(n) if their range is of the order of n. Raise ValueError if the array is not one-dimensional
-    or a label is missing (NaN, NaT or None), and TypeError if the labels are unordered or a single string, or a label
-    cannot be hashed.
-
-    >>> encode_labels(["b", "a", "b"])
-    array([0, 1, 0])
+    O(n) for integers with a range of the order of n. Error messages call the labels ``name``. Raise ValueError if an
+    array is not one-dimensional or a label is missing (NaN, NaT or None), and TypeError if the labels are unordered or
+    a single string, or a label cannot be hashed.
     """
     if labels is None or isinstance(labels, str | bytes | Set | Mapping):
         raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
@@ -63,19 +59,14 @@ def _missing(name: str, where: npt.NDArray[Any]) -> ValueError:
 
 
 class Brief:
-    """Shows arrays of more than 8 values by their shapes, so that the repr of a dataclass fits on a screen."""
+    """Shortens arrays of more than 8 values, so that the repr of a dataclass fits on a screen."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        shown = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(f'{name}={_brief(value)}' for name, value in shown)})"
-
-
-def _brief(value: object) -> str:
-    if isinstance(value, np.ndarray) and value.size > 8:
-        return f"<{value.dtype} {value.shape}>"
-    return repr(value)
+        with np.printoptions(threshold=8):
+            shown = [f"{field.name}={getattr(self, field.name)!r}" for field in fields(self)]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def checked_array(

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -101,11 +101,9 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     If ``G`` and ``P`` are the distinct tokens that the gold and the predicted mentions of an item cover, precision is
     ``|G & P| / |P|`` and recall is ``|G & P| / |G|``, over all items together (`micro`) or as a mean over items
     (`macro`). Repeated mentions count once. A mention is correct if the other side has a mention with exactly the same
-    tokens (`exact`), or a mention that shares a token with it (`overlap`).
-
-    Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
-    extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`. O(n log n)
-    time for n fragments of any length, and O(n) memory.
+    tokens (`exact`), or a mention that shares a token with it (`overlap`). O(n log n) time for n fragments of any
+    length, and O(n) memory. Source: Li et al. 2022, OSLAT, section 6.2, whose "per-token micro-F1 ... averaged across
+    all examples" is read as `micro`.
 
     Args:
         gold: an item for each text, or for each text and entity. An item is a list of mentions, a mention a list of
@@ -168,24 +166,28 @@ class _Side(NamedTuple):
 def _flatten(spans: Spans, side: str) -> _Side:
     if not isinstance(spans, Iterable) or isinstance(spans, str | bytes | Mapping):
         raise TypeError(f"{side} is of type {type(spans).__name__}, not a list of items")
-    items = list(spans)
+    items, owner, mention, fragments = list(spans), list[int](), list[int](), list[Collection[int]]()
+    for i, item in enumerate(items):
+        if not isinstance(item, Collection):
+            raise TypeError(f"{side}[{i}] is {item!r}, not an item (a list of mentions)")
+        for j, parts in enumerate(item):
+            if not isinstance(parts, Collection) or len(parts) == 0 or not all(map(_is_fragment, parts)):
+                form = f"a list of one or more integer pairs (start, end) with 0 <= start < end < 2^{_BITS}"
+                raise ValueError(f"{side}[{i}][{j}] is {parts!r}, not a mention ({form})")
+            mention += [len(owner)] * len(parts)
+            owner.append(i)
+            fragments.extend(parts)
+    of_mention, of_fragment = np.array(owner, np.int64), np.array(mention, np.int64)
+    places = np.array(fragments, np.int64).reshape(-1, 2).T + (of_mention[of_fragment] << _BITS)
+    return _Side(len(items), of_mention, of_fragment, places)
+
+
+def _is_fragment(fragment: Any) -> bool:
     try:
-        mentions = list(chain.from_iterable(items))
-        fragments = list(chain.from_iterable(mentions))
-        n_mentions, n_fragments, n_ends = (
-            np.fromiter(map(len, owners), np.int64, len(owners)) for owners in (items, mentions, fragments)
-        )
-        ends = np.fromiter(map(operator.index, chain.from_iterable(fragments)), np.int64)
-    except (TypeError, OverflowError):
-        raise _refusal(items, side) from None
-    if not (n_fragments > 0).all() or not (n_ends == 2).all():
-        raise _refusal(items, side)
-    start, end = places = ends.reshape(-1, 2).T
-    if not ((start >= 0) & (start < end) & (end < 1 << _BITS)).all():
-        raise _refusal(items, side)
-    item = np.repeat(np.arange(len(items)), n_mentions)
-    mention = np.repeat(np.arange(len(mentions)), n_fragments)
-    return _Side(len(items), item, mention, places + (item[mention] << _BITS))
+        start, end = map(operator.index, fragment)
+    except (TypeError, ValueError):
+        return False
+    return 0 <= start < end < 1 << _BITS
 
 
 def _union(parts: IntArray) -> IntArray:
@@ -226,23 +228,3 @@ def _ratios(precise: int, predicted: int, recalled: int, gold: int) -> SpanRatio
 def _mean_ratio(numerator: IntArray, denominator: IntArray) -> float:
     counted = denominator > 0
     return ratio(float((numerator[counted] / denominator[counted]).sum()), int(counted.sum()))
-
-
-def _refusal(items: list[Any], side: str) -> Exception:
-    """Return the error that names the first invalid item or mention."""
-    for i, item in enumerate(items):
-        if not isinstance(item, Collection):
-            return TypeError(f"{side}[{i}] is {item!r}, not an item (a list of mentions)")
-        for j, mention in enumerate(item):
-            if not isinstance(mention, Collection) or not mention or not all(map(_is_fragment, mention)):
-                form = f"a list of one or more integer pairs (start, end) with 0 <= start < end < 2^{_BITS}"
-                return ValueError(f"{side}[{i}][{j}] is {mention!r}, not a mention ({form})")
-    raise AssertionError("no fragment is invalid")
-
-
-def _is_fragment(fragment: Any) -> bool:
-    try:
-        start, end = map(operator.index, fragment)
-    except (TypeError, ValueError):
-        return False
-    return 0 <= start < end < 1 << _BITS
