@@ -120,11 +120,10 @@ def _assign(edges: _Edges) -> IntArray:
 def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, patience: int) -> IntArray | None:
     """Return the column of each row in a best alignment, if it has one; None if that takes too long.
 
-    The successor of each cluster, row or column, is a cluster that it overlaps, or itself. The heaviest permutation of
-    the clusters consists of two best alignments, one in each direction. Since a permutation leaves no cluster out, a
-    shortest augmenting path may end at any cluster that is not yet a successor, and paths from many clusters without a
-    successor can be found at once: one run of Dijkstra's algorithm grows a tree from each of them, and each tree that
-    reaches an end gives a path.
+    The successor of each cluster, row or column, is a cluster that it overlaps, or itself: the heaviest permutation
+    consists of two best alignments, one in each direction. A shortest augmenting path may end at any cluster that is
+    not yet a successor, so one run of Dijkstra's algorithm, which grows a tree from each cluster without a successor,
+    finds many.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra

@@ -49,12 +49,7 @@ class CoreferenceScores(TypedDict):
 
 
 class CoreferenceCounts(dict[str, Counts]):
-    """The counts of each metric, as `Score` orders them; counts of documents can be added, also with `sum`.
-
-    >>> document = coreference_counts([["a", "b"]], [["a", "b"]])
-    >>> sum([document, document])["muc"]
-    [2, 2, 2, 2]
-    """
+    """The counts of each metric, as `Score` orders them; counts of documents can be added, also with `sum`."""
 
     def __add__(self, other: Mapping[str, Counts]) -> "CoreferenceCounts":
         return CoreferenceCounts({name: [a + b for a, b in zip(self[name], other[name], strict=True)] for name in self})
@@ -66,11 +61,10 @@ class CoreferenceCounts(dict[str, Counts]):
 def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and CoNLL F1.
 
-    Each metric has a function in `eval.coreference`, which defines it and gives its source. CoNLL F1 is the mean of the
-    F1 of MUC, B-cubed and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. The
-    key holds the true clusters, the response the predicted clusters. Clusters are iterables of hashable mention ids;
-    the mentions of key and response may differ. Raise ValueError if a mention is twice on one side or its id is NaN,
-    and TypeError if a cluster is not an iterable of hashable mention ids.
+    Each metric has a function in `eval.coreference`, which defines it. CoNLL F1 is the mean of the F1 of MUC, B-cubed
+    and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. Clusters are iterables
+    of hashable mention ids; the mentions of key and response may differ. Raise ValueError if a mention is twice on one
+    side or its id is NaN, and TypeError if a cluster is not an iterable of hashable mention ids.
 
     The example of Moosavi and Strube 2016:
 
@@ -99,11 +93,7 @@ def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:
 
 
 def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
-    """Return the counts of every metric, as `Score` orders them, from a table whose rows are the key clusters.
-
-    >>> counts_from_contingency(Contingency.from_labels([0, 0, 1], [0, 0, 0]))["muc"]
-    [1, 1, 1, 2]
-    """
+    """Return the counts of every metric, as `Score` orders them, from a table whose rows are the key clusters."""
     return CoreferenceCounts({name: count(table) for name, count in METRICS.items()})
 
 
@@ -116,11 +106,7 @@ def scores_from_counts(counts: Mapping[str, Counts]) -> CoreferenceScores:
 
 
 def recall_precision_f1(counts: Counts) -> Score:
-    """Return the ratios of four counts: numerator and denominator of recall, then of precision.
-
-    >>> recall_precision_f1([1, 2, 1, 1])
-    {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [1, 2, 1, 1]}
-    """
+    """Return the ratios of four counts: numerator and denominator of recall, then of precision."""
     recall, precision = ratio(counts[0], counts[1]), ratio(counts[2], counts[3])
     return {"recall": recall, "precision": precision, "f1": f1(recall, precision), "counts": list(counts)}
 
@@ -279,10 +265,7 @@ def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
     """Return ``sum(numerators / denominators)``, correctly rounded for any order.
 
     Numerators with equal denominators are first added as integers. Denominators are sizes of clusters, and n mentions
-    have at most sqrt(2 n) different sizes, so few fractions are left to add. Three thirds make 1:
-
-    >>> sum_of_fractions(np.array([1, 1, 1]), np.array([3, 3, 3]))
-    1.0
+    have at most sqrt(2 n) different sizes, so few fractions are left to add.
     """
     if denominators.ndim > 1:  # of samples, whose scores only say how much scores vary
         return total(numerators / np.maximum(denominators, 1))  # type: ignore[no-any-return]

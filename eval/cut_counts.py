@@ -81,9 +81,8 @@ def line(
 def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntArray) -> tuple[IntArray, IntArray]:
     """Order the leaves by class, and find the step at which each member of a class meets the previous one.
 
-    It is the latest step between their places. A place is hidden by a later place with a later step; following these
-    links leads to the latest step so far, and path halving shortens the links. Returns the places by class, and the
-    steps; ``n_steps`` means never, as for the first member of a class.
+    It is the latest step between their places; a place is hidden by a later place with a later step. Return the places
+    by class, and the steps; ``n_steps`` means never, as for the first member of a class.
     """
     member = np.empty(len(label), np.int64)
     met = np.full(len(label), n_steps, np.int64)

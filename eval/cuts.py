@@ -53,10 +53,9 @@ class Cuts(Brief):
     def conll(self) -> FloatArray:
         """Return the CoNLL F1 of each cut that can be the best, and NaN for other cuts, as (cuts,).
 
-        The maximum is exact, and all its ties are computed. CEAF-e needs an alignment of clusters for each cut. Its
-        similarity grows by at most 1/2 with a merge of two clusters, and falls by at most 4/3. So the alignment at one
-        cut bounds CoNLL at all others, and the cut with the highest bound is computed next, until no bound reaches the
-        best value. This takes a few dozen alignments for the entities of ECB+; in the worst case, one for each cut.
+        The maximum is exact, and all its ties are computed. The similarity of CEAF-e, which needs an alignment for each
+        cut, grows by at most 1/2 with a merge of two clusters, and falls by at most 4/3. So one alignment bounds CoNLL
+        at all cuts; the cut with the highest bound is computed next, until none reaches the best value.
 
         >>> all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6]).conll().tolist()
         [nan, nan, 1.0, nan]

@@ -1,7 +1,6 @@
 """Figures: scores of a system with their uncertainty.
 
-The score of a figure is a function that returns NaN for 0/0. The value of the figure is then 0, as everywhere in this
-package, but `is_defined` distinguishes it from a score of 0. How a score varies with the sample of documents, and
+A score is NaN for 0/0; the value of the figure is then 0, as everywhere in this package. How a score varies, and
 whether two systems differ, is estimated by sampling documents, since the mentions of a document are not independent.
 """
 
@@ -14,7 +13,7 @@ from typing import NamedTuple, Self, TypeAlias
 import numpy as np
 
 from .arrays import BoolArray, Brief, FloatArray, IntArray
-from .ratio import nan_to_zero, proportion
+from .ratio import nan_to_zero
 
 # Maps counts, (..., columns), of one or more systems or samples to their scores, (...).
 Ratio: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -71,11 +70,7 @@ class Figure(Brief, ABC):
 
     @abstractmethod
     def against(self, other: Self, how: Resampling) -> Comparison | None:
-        """Compare with another system on the same documents in the same order; None with fewer than 2 documents.
-
-        Raise ValueError if the systems differ in the shape of their counts (`Summed`), or in the documents or true
-        clusters of their mentions (`OfClusters`).
-        """
+        """Compare with another system; None with fewer than 2 documents, ValueError for other documents."""
 
     @abstractmethod
     def method(self, how: Resampling) -> dict[str, str]:
@@ -86,12 +81,13 @@ class Figure(Brief, ABC):
 class Summed(Figure):
     """A score of counts that can be added over documents: accuracy, recall, F1, CoNLL F1.
 
-    The interval is a percentile `bootstrap` over documents, and the comparison is `approximate_randomisation`.
-    Both assume that documents are independent draws. With few documents, the interval is too
-    narrow. ``counts`` has the shape (documents, columns). ``ratio``, such as `proportion`, maps counts of shape
-    (..., columns) to scores of shape (...), where NaN means that a score is not defined. Raise ValueError if ``counts``
-    does not have two axes, a count is not finite, or a numerator of `proportion` exceeds its denominator.
+    The interval is a percentile `bootstrap` over documents, and the comparison is `approximate_randomisation`. Both
+    assume that documents are independent draws. With few documents, the interval is too narrow. ``counts`` has the
+    shape (documents, columns). ``ratio``, such as `proportion`, maps counts of shape (..., columns) to scores of shape
+    (...), where NaN means that a score is not defined. Raise ValueError if ``counts`` does not have two axes, or a
+    count is not finite.
 
+    >>> from eval import proportion
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
     (0.8182, Interval(low=0.5, high=1.0))
@@ -112,12 +108,6 @@ class Summed(Figure):
         if not np.isfinite(counts).all():
             i, j = np.argwhere(~np.isfinite(counts))[0]
             raise ValueError(f"counts[{i}, {j}] is {counts[i, j]}; counts must be finite")
-        if self.ratio is proportion:
-            above = np.flatnonzero(counts[:, 0] > counts[:, 1] * (1 + 1e-9))  # sums of fractions are rounded
-            if len(above):
-                i = int(above[0])
-                wrong = f"counts[{i}] has the numerator {counts[i, 0]:g} and the smaller denominator {counts[i, 1]:g}"
-                raise ValueError(f"{wrong}; give each numerator before its denominator")
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "score", float(self.ratio(counts.sum(axis=0))))
         object.__setattr__(self, "n_documents", len(counts))
@@ -160,20 +150,13 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 class OfClusters(Figure):
     """A score of clusters across documents, whose counts cannot be added over documents.
 
-    A bootstrap sample would contain some documents twice, and a mention would corefer with its copy; if clusters are
-    small, this raises every score. Therefore halves of the documents are drawn without replacement. The interval is the
-    value plus the quantiles of the deviations of the half-samples' scores from their mean, capped at 1. The comparison
-    uses the same halves for both systems; its p-value is the share of the deviations of the difference that are at
-    least as large as the difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance
-    of 1e-12.
-
-    This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
-    half has only a quarter of the pairs of mentions across documents, so its score may differ; therefore deviations are
-    taken from the mean of the halves. In simulations, 95 % intervals contained the expected score for 88 % to 95 % of
-    the collections of 20 to 100 documents. With few documents, or if one entity fills most of them, they are less
-    reliable.
-
-    Make figures with `eval.cluster_lines`.
+    A bootstrap sample would contain some documents twice, and a mention would corefer with its copy. Therefore halves
+    of the documents are drawn without replacement. The interval is the value plus the quantiles of the deviations of
+    the half-samples' scores from their mean, capped at 1. The comparison uses the same halves for both systems; its
+    p-value is the share of the deviations of the difference that are at least as large as the difference,
+    ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance of 1e-12. In simulations, 95 %
+    intervals contained the expected score for 88 % to 95 % of the collections of 20 to 100 documents. With few
+    documents, or if one entity fills most of them, they are less reliable. `eval.cluster_lines` makes such figures.
     """
 
     labels_true: IntArray
@@ -220,14 +203,8 @@ def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
     """Return the scores of samples of the documents, drawn with replacement and as large as the collection.
 
     ``counts`` has the shape (documents, columns), and ``ratio`` computes a score from their sums. The result has the
-    shape (n_resamples,). A sample is a vector of weights that says how often each document is drawn; many vectors times
-    the counts are one matrix product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the
-    other, so the result does not depend on the size of a block. Source: Efron 1979, Bootstrap methods: another look at
-    the jackknife, Annals of Statistics 7.
-
-    >>> counts = np.array([[1.0, 1.0], [0.0, 1.0]])
-    >>> sorted(set(bootstrap(counts, lambda sums: sums[..., 0] / sums[..., 1], Resampling()).tolist()))
-    [0.0, 0.5, 1.0]
+    shape (n_resamples,). O(n_resamples x documents) time, bounded memory. Source: Efron 1979, Bootstrap methods:
+    another look at the jackknife, Annals of Statistics 7.
     """
     n, rng = len(counts), np.random.default_rng(how.seed)
 
@@ -244,12 +221,10 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
     Each exchange of some documents gives a difference ``d*``. If ``d`` is the observed difference, the p-value is the
     share of exchanges with ``|d*| >= |d|``. If there are at most `n_permutations` exchanges, all ``2^documents`` are
     used. Otherwise `n_permutations` random ones are used, and the observed difference counts as one more:
-    ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``. Counts are added in a different order for each exchange, so a
-    ``|d*|`` at most 1e-12 below ``|d|`` counts as equal. The counts of both systems have the shape (documents,
-    columns), and ``ratio`` computes a score from their sums. O(n_permutations x documents) time, bounded memory.
-
-    Source: Noreen 1989, Computer-intensive methods for testing hypotheses; Yeh 2000, More accurate tests for the
-    statistical significance of result differences, https://aclanthology.org/C00-2137.
+    ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``. A ``|d*|`` at most 1e-12 below ``|d|`` counts as equal, as sums are
+    rounded. Arguments, time and memory are as in `bootstrap`. Source: Noreen 1989, Computer-intensive methods for
+    testing hypotheses; Yeh 2000, More accurate tests for the statistical significance of result differences,
+    https://aclanthology.org/C00-2137.
 
     If one system is right in all of four documents and the other in none, 2 of 16 exchanges are as extreme:
 
@@ -300,11 +275,9 @@ def half_sample_deviations(scores: FloatArray, n_documents: int) -> FloatArray:
     """Estimate the deviations of a score of all documents from its mean, from scores of half-samples.
 
     The mean of m of n documents, drawn without replacement, has the variance ``s^2 / m (1 - m / n)``; for a half this
-    is ``s^2 / n``, the variance of the mean of all n documents over collections. So the deviations of the half-samples
-    from their mean are those of the full score; for odd n they are scaled by ``sqrt(m / (n - m))``.
-
-    Source: McCarthy 1969, Pseudo-replication: half samples, Review of the International Statistical Institute 37; Wu
-    1990, On the asymptotic properties of the jackknife histogram, Annals of Statistics 18.
+    is ``s^2 / n``, that of the mean of all n documents over collections; for odd n, deviations are scaled by
+    ``sqrt(m / (n - m))``. Source: McCarthy 1969, Pseudo-replication: half samples, Review of the International
+    Statistical Institute 37; Wu 1990, On the asymptotic properties of the jackknife histogram, Annals of Statistics 18.
     """
     n_drawn = n_documents // 2
     return (scores - float(scores.mean())) * math.sqrt(n_drawn / (n_documents - n_drawn))

@@ -34,10 +34,8 @@ class Line:
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
         """Make a line with recall, precision and F1 from the counts of each document.
 
-        The F1 is not defined if there is nothing to recall, whatever the precision.
-
-        ``counts`` has the shape (documents, 4): numerator and denominator of recall, then of precision. Raise
-        ValueError if the counts have another shape, a count is not finite, or a numerator exceeds its denominator.
+        ``counts`` has the shape (documents, 4): numerator and denominator of recall, then of precision. The F1 is not
+        defined if there is nothing to recall. Raise ValueError for another shape, or if a count is not finite.
 
         >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
         >>> line.recall.value, line.precision.value, line.score.value
@@ -106,11 +104,7 @@ def _lines(counts: Mapping[Metric, FloatArray]) -> list[Line]:
 
 
 def conll_f1(counts: FloatArray) -> FloatArray:
-    """Return the mean F1 of MUC, B-cubed and CEAF-e from 12 columns: for each, the four columns of `f_measure`.
-
-    >>> conll_f1(np.array([1, 1, 1, 1, 1, 2, 1, 2, 0, 0, 0, 0]))
-    array(0.5)
-    """
+    """Return the mean F1 of MUC, B-cubed and CEAF-e from 12 columns: for each, the four columns of `f_measure`."""
     scores = f_measure(counts.reshape(*counts.shape[:-1], 3, 4))
     return np.where(np.isnan(scores).all(axis=-1), np.nan, nan_to_zero(scores).mean(axis=-1))
 
@@ -131,9 +125,8 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
 
     Each argument holds a label for each mention: its true cluster, its predicted cluster and its document. The errors
     are those of `clustering_scores`. ARI is not defined if all mentions are of one true cluster, or no two are. Without
-    ``singletons``, clusters of one mention are removed from either side (see `without_singletons`), and ARI is left
-    out, since it needs the same mentions on both sides. An interval takes long for a million mentions, since it counts
-    half of them for every half-sample; `Report.of` with ``how=None`` leaves intervals out.
+    ``singletons``, clusters of one mention are removed from either side, and ARI is left out, since it needs the same
+    mentions on both sides. An interval counts half of the mentions for every half-sample.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("ARI", "B-cubed", "CoNLL")}
@@ -169,13 +162,7 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
 
 
 def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArray]:
-    """Replace the code of each cluster of one mention by -1, on either side.
-
-    coval does so without `keep_singletons`, and the CorefUD scorer by default.
-
-    >>> without_singletons(np.array([0, 0, 1]), np.array([0, 1, 1]))
-    (array([ 0,  0, -1]), array([-1,  1,  1]))
-    """
+    """Replace the code of each cluster of one mention by -1, on either side, as coval and the CorefUD scorer can."""
     true, pred = (np.where(np.bincount(codes)[codes] > 1, codes, -1) for codes in (true, pred))
     return true, pred
 

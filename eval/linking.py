@@ -115,13 +115,7 @@ class LinkingOutcomes(Brief):
         return len(self.concept)
 
     def count(self, chosen: npt.ArrayLike | None = None, *, k: Sequence[int] = ()) -> LinkingCounts:
-        """Count the mentions with a concept; a boolean array can select some of them.
-
-        The errors are those of `macro`, and TypeError if ``chosen`` does not hold booleans.
-
-        >>> linking_outcomes([0, 1, 2], [7, 4], [7, 5]).count([False, True]).accuracy
-        0.0
-        """
+        """Count the mentions with a concept; a boolean array can select some of them; errors are those of `macro`."""
         flags = self.concept if chosen is None else boolean_array(chosen, name="chosen", length=len(self))
         (counts,) = self._count(np.where(flags, 0, -1), 1, k)
         return counts
@@ -129,10 +123,9 @@ class LinkingOutcomes(Brief):
     def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:
         """Count the mentions with a concept by group, and return the means over groups; the label None means no group.
 
-        Every label has counts, even if none of its mentions has a concept. ``name`` is the word for the labels in error
-        messages. O(mentions) time for each count, for any number of groups. Raise ValueError if the number of labels is
-        wrong, or a k is not from 1 to the number of candidates, and TypeError if the labels are an unordered collection
-        or cannot be hashed.
+        Every label has counts, even if none of its mentions has a concept; errors call the labels ``name``. O(mentions)
+        time for each count. Raise ValueError if the number of labels is wrong, or a k is not from 1 to the number of
+        candidates, and TypeError if the labels are unordered or cannot be hashed.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.macro(["a", "a", None]).groups.items()}
@@ -255,12 +248,11 @@ def linking_scores(
     entity linking with dense entity retrieval, https://aclanthology.org/2020.emnlp-main.519 (unnormalised accuracy).
     O(gold ids x candidates per mention + mentions x (k + groupings)) time.
 
-    ``k`` lists the k of recall@k in any order, each from 1 to the width of the candidates. ``seen`` says whether each
-    mention's gold concept occurs in the training data; it adds scores for seen and for unseen mentions. ``groups`` maps
-    the name of each grouping to the labels of the mentions, such as ``{"type": types, "domain": domains}``; it adds
-    means over the groups under this name. A mention with the label None belongs to no group. The other arguments are
-    those of `linking_outcomes`. The errors are those of `linking_outcomes` and `LinkingOutcomes.macro`; raise
-    TypeError also if ``seen`` does not hold booleans.
+    ``k`` lists the k of recall@k, each from 1 to the width of the candidates. ``seen`` says whether each mention's gold
+    concept occurs in the training data; it adds scores for seen and for unseen mentions. ``groups`` maps the name of
+    each grouping to the labels of the mentions, or None, such as ``{"type": types, "domain": domains}``; it adds means
+    over the groups. The other arguments are those of `linking_outcomes`. The errors are those of `linking_outcomes` and
+    `LinkingOutcomes.macro`; raise TypeError also if ``seen`` does not hold booleans.
 
     Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
 

@@ -105,9 +105,8 @@ class ThresholdCurve(Brief):
     def average_precision(self) -> float:
         """Area under the precision-recall curve: ``sum_i (recall_i - recall_(i-1)) precision_i``.
 
-        This is a sum of steps rather than trapezoids: between two points, precision does not decrease linearly with
-        recall, so trapezoids overestimate the area (Davis and Goadrich 2006, The relationship between precision-recall
-        and ROC curves, ICML). It is 0 without positive items.
+        Trapezoids instead of steps would overestimate it (Davis and Goadrich 2006, The relationship between
+        precision-recall and ROC curves, ICML). It is 0 without positive items.
         """
         return ratio(float((np.diff(self.correct) * self.precision[1:]).sum()), self.gold)
 
@@ -124,11 +123,10 @@ def nil_curve(
 ) -> ThresholdCurve:
     """Compute precision, recall and F1 at every threshold, where mentions with a lower score are called NIL.
 
-    The ratios at ``t`` are those of `nil_scores` for the predictions ``P(t) = {m : score(m) < t}``. The area under the
-    precision-recall curve is `ThresholdCurve.average_precision`; the threshold that maximises F1 is
-    `ThresholdCurve.best`. O(n log n) time. ``score`` holds the similarity of each mention's best entity, or -inf if
-    none was found. Mentions with equal scores are called NIL together. Raise ValueError if the lengths differ or a
-    score is NaN or +inf, and TypeError if the scores are not numbers or another argument does not hold booleans.
+    The ratios at ``t`` are those of `nil_scores` for the predictions ``P(t) = {m : score(m) < t}``. ``score`` holds the
+    similarity of each mention's best entity, or -inf if none was found. O(n log n) time. Raise ValueError if the
+    lengths differ or a score is NaN or +inf, and TypeError if the scores are not numbers or another argument does not
+    hold booleans.
 
     >>> curve = nil_curve([True, False, True, False], [0.1, 0.3, 0.5, 0.9])
     >>> curve.threshold, curve.recall
@@ -139,7 +137,10 @@ def nil_curve(
     0.8333
     """
     gold = boolean_array(gold_nil, name="gold_nil")
-    values = _scores(score, len(gold), "give a finite number, or -inf for a mention without entities", -np.inf)
+    values = checked_array(score, name="score", kinds="fiu", noun="number", length=len(gold)).astype(np.float64)
+    if len(wrong := np.flatnonzero(np.isnan(values) | (values == np.inf))):
+        advice = "give a finite number, or -inf for a mention without entities"
+        raise ValueError(f"score has {values[wrong[0]]} at position {wrong[0]} (from 0); {advice}")
     known = _annotated(annotated, len(gold))
     distinct, place = np.unique(values[known], return_inverse=True)
     n_points = len(distinct) + 1
@@ -154,17 +155,9 @@ def nil_curve(
 def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
     """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
 
-    Both arguments are (items,), and thresholds descend. O(n log n) time, O(n) memory. Items with equal scores are
-    called positive together. Raise ValueError if the lengths differ or a score is not finite, and TypeError if
-    ``is_positive`` does not hold booleans or ``score`` does not hold numbers.
-
-    >>> curve = threshold_curve([False, True, True], [0.1, 0.5, 0.9])
-    >>> curve.threshold, curve.recall, curve.best.threshold
-    (array([ inf,  0.7,  0.3, -inf]), array([0. , 0.5, 1. , 1. ]), 0.3)
+    Both arguments are (items,), and thresholds descend. The errors are those of `nil_curve`.
     """
-    positive = boolean_array(is_positive, name="is_positive")
-    values = _scores(score, len(positive), "give finite numbers")
-    curve = nil_curve(positive, -values)
+    curve = nil_curve(boolean_array(is_positive, name="is_positive"), -np.asarray(score, np.float64))
     return replace(curve, threshold=0.0 - curve.threshold)  # 0 rather than -0
 
 
@@ -172,16 +165,6 @@ def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
     if annotated is None:
         return np.ones(n_mentions, np.bool_)
     return boolean_array(annotated, name="annotated", length=n_mentions)
-
-
-def _scores(score: npt.ArrayLike, length: int, advice: str, allowed: float = 0.0) -> FloatArray:
-    """Return ``length`` numbers as float64, which are finite or the ``allowed`` one."""
-    values = checked_array(score, name="score", kinds="fiu", noun="number", length=length).astype(np.float64)
-    is_valid = np.isfinite(values) | (values == allowed)
-    if not is_valid.all():
-        where = int(np.argmin(is_valid))
-        raise ValueError(f"score has {values[where]} at position {where} (from 0); {advice}")
-    return values
 
 
 def _between(scores: FloatArray) -> FloatArray:
@@ -197,13 +180,12 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
     """Return the outcomes over all classes: the entities, and NIL as a further class.
 
     Each annotated mention then has a concept, which is NIL if no gold id is inside the knowledge base. NIL is the link
-    and the only candidate of a mention called NIL; other mentions keep their links and candidates. If ``A`` are the
-    annotated mentions, ``G`` the NIL mentions among them, and ``P`` the mentions called NIL, recall@k is
+    and the only candidate of a mention called NIL. If ``A`` are the annotated mentions, ``G`` the NIL mentions among
+    them, and ``P`` the mentions called NIL, recall@k is
     ``|{m in A : m in G & P, or m not in P and one of its first k candidates is a gold id}| / |A|``: a linkable mention
-    called NIL is a miss at every k, as is a NIL mention not called NIL. The accuracy covers links and NIL decisions
-    together. Mentions annotated as NIL without an id must be marked as `annotated` in the outcomes. The errors are
-    those of `nil_scores`. Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate
-    retrieval, table 4, "all classes incl. NIL".
+    called NIL is a miss at every k, as is a NIL mention not called NIL. The errors are those of `nil_scores`. Source:
+    Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all classes
+    incl. NIL".
 
     Gold 7, found second; gold 4, called NIL; gold outside the KB, called NIL:
 

@@ -27,22 +27,14 @@ class _Format(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    r"""Cells under a header, with a title above and remarks below.
+    """Cells under a header, with a title above and remarks below.
 
-    >>> table = Table("", ("", "a|b"), (False, True), [(Cell("F_1"), Cell("0.5", True, "*"))], ["* p < 0.05"])
-    >>> print(table)
+    >>> print(Table("", ("", "a|b"), (False, True), [(Cell("F_1"), Cell("0.5", True, "*"))], ["* p < 0.05"]))
            a|b
     F_1  >0.5*
     <BLANKLINE>
     > the best of its line
     * p < 0.05
-    >>> print(table.to_markdown())
-    |  | a\|b |
-    | :-- | --: |
-    | F\_1 | **0.5**\* |
-    <BLANKLINE>
-    - bold: the best of its line
-    - \* p &lt; 0.05
     """
 
     title: str
@@ -137,11 +129,7 @@ class Table:
 
 
 def plain(text: str) -> str:
-    r"""Put a text on one line, and escape unprintable and control characters.
-
-    >>> plain("a\n b\x1b[2J")
-    'a b\\x1b[2J'
-    """
+    """Put a text on one line, and escape unprintable and control characters."""
     line = " ".join(text.split())
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
 

@@ -185,7 +185,7 @@ def test_neighbours_among_the_floats_are_still_parted():
     assert nil_curve([True, False], [1.6e308, 1.7e308]).best.threshold == pytest.approx(1.65e308)
 
 
-NAN, FINITE = float("nan"), r"at position 1 \(from 0\); give finite numbers"
+NAN = float("nan")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ NAN, FINITE = float("nan"), r"at position 1 \(from 0\); give finite numbers"
         (partial(nil_curve, annotated=[False, True]), ([True] * 2, [NAN, 0.5]), ValueError, "has nan at position 0"),
         (partial(nil_curve, annotated=[True]), ([True] * 2, [0, 0.5]), ValueError, "annotated has length 1, not 2"),
         (nil_curve, ([True], ["0.5"]), TypeError, "score holds <U3, not numbers"),
-        *((threshold_curve, ([True, False], [0.5, odd]), ValueError, FINITE) for odd in (NAN, np.inf, -np.inf)),
+        (threshold_curve, ([True, False], [0.5, NAN]), ValueError, "has nan at position 1"),
     ],
 )
 def test_arrays_about_nil_that_are_refused(score, arguments, error, message):

@@ -288,14 +288,11 @@ def test_fewer_than_two_documents_say_nothing(n_documents):
         (lambda: ours.Summed(np.ones(3), ours.proportion), r"shape \(3,\), not \(documents, columns\)"),
         (lambda: ours.Summed(np.array([[1, 1], [1, 1], [1, np.nan]]), ours.proportion), r"counts\[2, 1\] is nan"),
         (lambda: ours.Line.of_counts("NIL", np.ones((2, 3))), r"shape \(2, 3\), not \(documents, 4\)"),
-        (lambda: ours.Line.of_counts("NIL", [[2, 3, 2, 2], [3, 2, 1, 1]]), "the numerator 3 and the smaller"),
-        (lambda: ours.Line.of_counts("NIL", [[2, 3, 2, 2], [1, 1, 3, 2]]), "the numerator 3 and the smaller"),
     ],
 )
 def test_odd_counts_are_refused(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         call()
-    assert ours.Summed([[0.1 + 0.2, 0.3]], ours.proportion).value == pytest.approx(1)  # a sum that was rounded up
 
 
 @pytest.mark.parametrize("n", [2, 3, 6, 7])
