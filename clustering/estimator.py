@@ -4,7 +4,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -13,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from .arrays import Ids, Threshold
 from .graph import Graph
 from .knn import nearest
-from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
+from .methods import METHODS, Method
 from .partitions import partition
 from .vectors import METRICS, Metric, Vectors
 
@@ -30,9 +29,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Each sample is connected with its nearest entity and its nearest other samples; the graph is cut so that no cluster
     has two entities. Without entities, every method gives the connected components: single linkage of the graph of
-    nearest neighbours, cut at the threshold, unless `nil_linkage` is "average". **Without a threshold, no distance is
-    too large**: every sample is linked to an entity if there are any, and otherwise each connected component is one
-    cluster.
+    nearest neighbours, cut at the threshold. **Without a threshold, no distance is too large**: every sample is linked
+    to an entity if there are any, and otherwise each connected component is one cluster.
 
     Parameters
     ----------
@@ -46,13 +44,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         See `clustering.partition`.
     metric : {"cosine", "dot"}, default="cosine"
         Dissimilarity ``1 - cosine`` (1 for a zero vector), or minus the inner product.
-    nil_linkage : {"single", "average"}, default="single"
-        How to cluster the samples that no entity reaches: by the edges among them that the threshold keeps, or by the
-        average dissimilarity of clusters, which needs the metric "cosine". Two samples of which neither is among the
-        other's nearest have the dissimilarity 1, so that large clusters need many neighbours.
-    nil_threshold : float or None, default=None
-        Largest average dissimilarity of clusters that average linkage merges; None merges all that have a similarity.
-        Single linkage ignores it.
 
     Attributes
     ----------
@@ -88,8 +79,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         "threshold": [Interval(Real, None, None, closed="both"), tuple, None],
         "method": [StrOptions(set(METHODS))],
         "metric": [StrOptions(set(METRICS))],
-        "nil_linkage": [StrOptions(set(NIL_LINKAGES))],
-        "nil_threshold": [Interval(Real, None, None, closed="both"), None],
     }
 
     def __init__(
@@ -99,15 +88,11 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         threshold: Threshold = None,
         method: Method = "arborescence",
         metric: Metric = "cosine",
-        nil_linkage: NilLinkage = "single",
-        nil_threshold: float | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.threshold = threshold
         self.method = method
         self.metric = metric
-        self.nil_linkage = nil_linkage
-        self.nil_threshold = nil_threshold
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: None = None, *, entities: Any = None) -> Self:  # noqa: N803
@@ -126,35 +111,23 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        if self.nil_linkage == "average" and self.metric != "cosine":
-            raise ValueError("nil_linkage='average' needs similarities of at most 1; use metric='cosine'")
         samples = Vectors.of(validate_data(self, X, **_CHECKS))
         k = min(self.n_neighbors, samples.n - 1)
         others = nearest(samples, samples, k, metric=self.metric, self_ids=np.arange(samples.n))
-        known = None if entities is None else self._entity_vectors(entities, samples)
-        self.partition_ = partition(
-            Graph.from_neighbors(
-                others,
-                None if known is None else nearest(samples, known, 1, metric=self.metric),
-                n_entities=0 if known is None else known.n,
-            ),
-            self.method,
-            self.threshold,
-            nil_linkage=self.nil_linkage,
-            nil_threshold=self.nil_threshold,
-        )
+        if entities is None:
+            graph = Graph.from_neighbors(others)
+        else:
+            known = self._entity_vectors(entities)
+            graph = Graph.from_neighbors(others, nearest(samples, known, 1, metric=self.metric), n_entities=known.n)
+        self.partition_ = partition(graph, self.method, self.threshold)
         self.entity_: Ids = self.partition_.entity
         labels = self.partition_.labels[self.partition_.n_entities :]
         _, first, place = np.unique(labels, return_index=True, return_inverse=True)
         self.labels_: Ids = np.argsort(np.argsort(first))[place]
         return self
 
-    def _entity_vectors(self, entities: Any, samples: Vectors) -> Vectors:
+    def _entity_vectors(self, entities: Any) -> Vectors:
         given = check_array(entities, ensure_min_samples=0, input_name="entities", estimator=self, **_CHECKS)
-        if given.shape[1] != self.n_features_in_:
-            raise ValueError(f"entities have {given.shape[1]} features, but X has {self.n_features_in_}")
-        if sp.issparse(given) != sp.issparse(samples.matrix):
-            raise ValueError("X and entities must both be dense or both be sparse; convert one of them")
         try:
             return Vectors.of(given)
         except ValueError as error:

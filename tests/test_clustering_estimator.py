@@ -31,7 +31,7 @@ def fitted(X: Any, *args: Any, entities: Any = None, **options: Any) -> Arboresc
 
 
 DOT = {"n_neighbors": 2, "threshold": (0.1, 0.2), "method": "minimax", "metric": "dot"}
-HOW = {}, DOT, {"method": "independent", "threshold": 0.2}, {"nil_linkage": "average", "nil_threshold": 0.3}
+HOW = {}, DOT, {"method": "independent", "threshold": 0.2}
 
 
 @parametrize_with_checks([ArborescenceClustering(**how) for how in HOW])
@@ -85,7 +85,7 @@ def test_not_finite_names_the_rows_and_whose_they_are(form: str, bad: float) -> 
 
 def test_entities_that_do_not_match() -> None:
     X = gaussian(5, 3)  # noqa: N806
-    other, forms = "4 features, but X has 3", "both be dense or both be sparse"
+    other, forms = "3 dimensions, but the corpus has 4", "both be dense or both be sparse"
     wrong = (X, gaussian(2, 4), other), (X, X[0], "2D array"), (X, sp.csr_array(X), forms), (sp.csr_array(X), X, forms)
     for samples, entities, words in wrong:
         with pytest.raises(ValueError, match=words):
@@ -99,9 +99,6 @@ def test_entities_that_do_not_match() -> None:
         ({"metric": "euclidean"}, "'metric' .* Got 'euclidean'"),
         ({"threshold": float("nan")}, "'threshold' .* Got nan"),
         ({"threshold": (0.1, float("nan"))}, "is not a number"),
-        ({"nil_linkage": "ward"}, "'nil_linkage' .* Got 'ward'"),
-        ({"nil_threshold": float("nan")}, "'nil_threshold' .* Got nan"),
-        ({"nil_linkage": "average", "metric": "dot"}, "use metric='cosine'"),
     ],
 )
 def test_parameters_out_of_range(options: dict[str, Any], message: str) -> None:
