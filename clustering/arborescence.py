@@ -35,8 +35,7 @@ def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
 
     place = edges.target, np.arange(len(edges.target), dtype=id_dtype(len(edges.target)))
     into = csr_array((edges.weight, place), shape=(len(entity_edges.entity), len(edges.target)))
-    lists = _Lists(into.indptr, edges.source[into.indices], into.data)
-    _sort_lists(lists)
+    lists = _Lists(into.indptr, edges.source[into.indices], into.data, into.indptr[:-1].copy())
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
     _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)
     return forest
@@ -48,20 +47,7 @@ class _Lists(NamedTuple):
     start: Ids  # (mentions + 1,) the edges into ``v`` are at ``start[v] .. start[v + 1] - 1``.
     source: Ids
     weight: Weights
-
-
-@kernel
-def _sort_lists(lists: _Lists) -> None:
-    """Sort each list by weight and source; its targets are equal, so that the sources can stand for them."""
-    for v in range(len(lists.start) - 1):
-        sort_run(lists.weight, lists.source, lists.source, lists.start[v], lists.start[v + 1])
-
-
-class _Current(NamedTuple):
-    """The current edge of each mention: the lightest that may still come from outside; and the sources of all edges."""
-
-    edge: Ids  # (mentions,) index in the lists
-    source: Ids  # (edges,) as in the lists
+    current: Ids  # (mentions,) the place of the lightest edge into the mention that may still come from outside
 
 
 class _Heap(NamedTuple):
@@ -84,12 +70,13 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
     leaf = np.full(2 * n, _NONE, lists.source.dtype)
     place = np.full(2 * n, _FROM_ENTITY, lists.start.dtype)
     n_tree = n
+    for v in range(n):  # the targets of a list are equal, so that the sources can stand for them
+        sort_run(lists.weight, lists.source, lists.source, lists.start[v], lists.start[v + 1])
     sets = singletons(n, lists.source)
     # Kept for the root of each set: its state, its node in the tree, the mention that its lightest entity edge enters.
     state = np.zeros(n, np.uint8)
     node = np.arange(n).astype(lists.source.dtype)
     entry, path = node.copy(), node.copy()
-    current = _Current(lists.start[:-1].copy(), lists.source)
     # Only the sets on the path have heaps, which are kept by their places on it.
     size = np.zeros(n, np.int64)
     alone = _heap_for(lists, n)  # the memory of heaps of one mention
@@ -105,10 +92,10 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
             state[v] = _ON_PATH
             limit = entity_edges.weight[entry[v]]
             heap, n_held = heaps[depth - 1], size[depth - 1]
-            m, size[depth - 1] = _lightest_from_outside(lists, current, heap, n_held, v, limit, sets, state)
+            m, size[depth - 1] = _lightest_from_outside(lists, heap, n_held, v, limit, sets, state)
             if m != _NONE:
-                leaf[node[v]], place[node[v]] = m, current.edge[m]
-                origin = find(sets, lists.source[current.edge[m]])
+                leaf[node[v]], place[node[v]] = m, lists.current[m]
+                origin = find(sets, lists.source[lists.current[m]])
                 if state[origin] == _NEW:
                     path[depth] = origin
                     if depth == len(heaps):
@@ -125,7 +112,7 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
                         lightest = lighter_entity_edge(entity_edges, lightest, entry[member])
                         if member != v:
                             root = join(sets, root, member)
-                    size[depth] = _merge(lists, current, heaps, size, depth, top, root, sets)
+                    size[depth] = _merge(lists, heaps, size, depth, top, root, sets)
                     node[root], entry[root] = n_tree, lightest
                     n_tree += 1
                     path[depth] = root
@@ -160,33 +147,31 @@ def _alone(lists: _Lists, heap: _Heap, m: int) -> int:
 
 @kernel
 def _lightest_from_outside(
-    lists: _Lists, current: _Current, heap: _Heap, size: int, root: int, limit: float, sets: Ids, state: States
+    lists: _Lists, heap: _Heap, size: int, root: int, limit: float, sets: Ids, state: States
 ) -> tuple[int, int]:
     """Discard edges from inside the set ``root``, from unreachable mentions, and not lighter than ``limit``."""
     while size > 0 and heap.weight[0] < limit:  # the others of the heap are no lighter
         m = heap.mention[0]
-        e, end = current.edge[m], lists.start[m + 1]
+        e, end = lists.current[m], lists.start[m + 1]
         while e < end:
             origin = find(sets, lists.source[e])
             if origin != root and state[origin] != _UNREACHABLE:
                 break
             e += 1
-        if e == current.edge[m]:
+        if e == lists.current[m]:
             return m, size
         if e < end and lists.weight[e] < limit:
-            current.edge[m] = e
-            _sink(heap, size, lists.weight[e], m, current)
+            lists.current[m] = e
+            _sink(heap, size, lists.weight[e], m, lists)
         else:
             size -= 1
             if size > 0:
-                _sink(heap, size, heap.weight[size], heap.mention[size], current)
+                _sink(heap, size, heap.weight[size], heap.mention[size], lists)
     return _NONE, size
 
 
 @kernel
-def _merge(
-    lists: _Lists, current: _Current, heaps: list[_Heap], size: Ids, first: int, last: int, root: int, sets: Ids
-) -> int:
+def _merge(lists: _Lists, heaps: list[_Heap], size: Ids, first: int, last: int, root: int, sets: Ids) -> int:
     """Move the mentions of the heaps ``first .. last - 1`` to the first place, and return their number.
 
     The smaller heaps are added to the largest, without the mentions whose edges all come from inside the set ``root``.
@@ -200,12 +185,12 @@ def _merge(
         if other == large:
             continue
         for m in heaps[other].mention[: size[other]]:
-            e, end = current.edge[m], lists.start[m + 1]
+            e, end = lists.current[m], lists.start[m + 1]
             while e < end and find(sets, lists.source[e]) == root:
                 e += 1
-            current.edge[m] = e
+            lists.current[m] = e
             if e < end:
-                _push(heap, n_held, lists.weight[e], m, current)
+                _push(heap, n_held, lists.weight[e], m, lists)
                 n_held += 1
     heaps[large] = heaps[first]
     heaps[first] = heap
@@ -213,7 +198,7 @@ def _merge(
 
 
 @kernel
-def _sink(heap: _Heap, size: int, weight: float, mention: int, current: _Current) -> None:
+def _sink(heap: _Heap, size: int, weight: float, mention: int, lists: _Lists) -> None:
     """Replace the first mention of a heap."""
     weights, mentions = heap.weight, heap.mention
     hole = 0
@@ -223,9 +208,9 @@ def _sink(heap: _Heap, size: int, weight: float, mention: int, current: _Current
             break
         w, m = weights[child], mentions[child]
         for other in range(child + 1, min(child + 4, size)):
-            if weights[other] <= w and _before(weights[other], mentions[other], w, m, current):
+            if weights[other] <= w and _before(weights[other], mentions[other], w, m, lists):
                 child, w, m = other, weights[other], mentions[other]
-        if weight < w or _before(weight, mention, w, m, current):
+        if weight < w or _before(weight, mention, w, m, lists):
             break
         weights[hole], mentions[hole] = w, m
         hole = child
@@ -233,14 +218,14 @@ def _sink(heap: _Heap, size: int, weight: float, mention: int, current: _Current
 
 
 @kernel
-def _push(heap: _Heap, size: int, weight: float, mention: int, current: _Current) -> None:
+def _push(heap: _Heap, size: int, weight: float, mention: int, lists: _Lists) -> None:
     """Add a mention to a heap that has room for it."""
     weights, mentions = heap.weight, heap.mention
     hole = size
     while hole > 0:
         above = (hole - 1) >> 2
         w, m = weights[above], mentions[above]
-        if w < weight or _before(w, m, weight, mention, current):
+        if w < weight or _before(w, m, weight, mention, lists):
             break
         weights[hole], mentions[hole] = w, m
         hole = above
@@ -248,11 +233,11 @@ def _push(heap: _Heap, size: int, weight: float, mention: int, current: _Current
 
 
 @kernel
-def _before(weight: float, mention: int, other_weight: float, other: int, current: _Current) -> bool:
+def _before(weight: float, mention: int, other_weight: float, other: int, lists: _Lists) -> bool:
     """Compare the current edges of two mentions by (weight, source, target)."""
     if weight != other_weight:
         return bool(weight < other_weight)
-    source, other_source = current.source[current.edge[mention]], current.source[current.edge[other]]
+    source, other_source = lists.source[lists.current[mention]], lists.source[lists.current[other]]
     return bool(source < other_source or (source == other_source and mention < other))
 
 

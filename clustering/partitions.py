@@ -150,8 +150,6 @@ def _forest(graph: Graph, method: Method, thresholds: tuple[float, float]) -> tu
     entity_limit, mention_limit = thresholds
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
-    if method == "independent" and entity_edges.entity.all():
-        return hang_on_entities(entity_edges, entity_edges.entity < 0), graph.edges.take(_NONE)
     edges = surviving_edges(graph, entity_edges.weight, mention_limit, directed=directed)
     if method == "undirected":
         return undirected_forest(entity_edges, edges)
