@@ -155,9 +155,8 @@ def _nearest(at: _Clusters, a: int, place: Integers) -> tuple[int, int]:
 def _before(sum_: int, size: int, mention: int, other_sum: int, other_size: int, other_mention: int) -> bool:
     """Return whether ``sum_ / size`` is larger than the other quotient, or equal with the smaller mention.
 
-    Sums are below 2^53 and sizes at most 2^27. Rounding is monotone, so different products of floats have the order of
-    the exact products. Exact products with the same float, which is below 2^80, differ by at most 2^27, so the overflow
-    of both cancels out.
+    Rounding is monotone, so different products of floats have the order of the exact products. Exact products with the
+    same float, below 2^53 2^27, differ by at most 2^27, so the overflow of both cancels out.
     """
     left, right = np.float64(sum_) * other_size, np.float64(other_sum) * size
     if left != right:

@@ -95,15 +95,8 @@ def renumbered(lists: Neighbors, number: Ids) -> Neighbors:
     return Neighbors(ids, dissimilarity)
 
 
-def _join(
-    lists: Neighbors, things: Vectors, new: Ids, within: float, metric: Metric, progress: Progress = silent
-) -> None:
-    """Enter new things into the lists of all, and fill their own empty lists, in place.
-
-    ``lists`` are the nearest others of each thing without the new ones; those of the new things are empty. ``things``
-    and ``within`` are those of `updated`; ``new``, ascending, are the ids of the new things; the items of ``progress``
-    are threads.
-    """
+def _join(lists: Neighbors, things: Vectors, new: Ids, within: float, metric: Metric, progress: Progress) -> None:
+    """Enter the ``new`` things, ascending ids, into the lists of all, and fill their own empty lists, in place."""
     used, row = np.unique(things.row, return_inverse=True)
     owners = Owners.of(row, things.owner, len(used))
     index = Index.of(things.taken(new), metric)
@@ -157,10 +150,9 @@ def _enter(
 ) -> None:
     """Offer the things of rows from ``first`` on to the new things, and the new things to those that are not new.
 
-    ``scores`` are those of dense rows; those of sparse ones with a common feature are summed here, in the order of the
-    features. ``new_rows`` are the dense vectors of the new things, which have the ids ``new`` and the places
-    ``new_owners``. ``reach`` is the largest dissimilarity in the lists of a new row's things, infinity while a place
-    is empty.
+    ``scores`` are those of dense rows; those of sparse ones are summed here, in the order of the features.
+    ``new_rows`` are the dense vectors of the new things, ``new`` their ids, ``new_owners`` their places. ``reach`` is
+    the largest dissimilarity in the lists of a new row's things.
     """
     every, near = np.arange(scores.shape[1]), np.arange(scores.shape[1])
     seen, n_near, row = np.full(len(near), -1), len(near), 0

@@ -23,9 +23,8 @@ Part = TypeVar("Part")
 class Index:
     """The vectors of ``n`` things in ``dim`` dimensions, prepared for searches; read-only.
 
-    `clustering.knn.nearest` accepts an index instead of `Vectors`. Each part is made when a search first needs it, and
-    kept. Make an index with `of`, or with `from_arrays` from arrays that can be mapped from files: a search then reads
-    only the parts of the files that it needs.
+    Each part is made when a search first needs it, and kept. Make an index with `of`, or with `from_arrays` from arrays
+    that can be mapped from files, of which a search then reads only what it needs.
 
     >>> index = Index.of(Vectors.of([[1.0, 0.0], [0.6, 0.8]]), "cosine")
     >>> Index.from_arrays(index.arrays(), "cosine").n
@@ -133,8 +132,7 @@ class Index:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:
         """Make an index from the `arrays` of another index, whose metric must be ``metric``.
 
-        The vectors are not copied. Of sparse ones, their features and rows are read, by which a search addresses
-        memory. Raise KeyError if an array is missing, and ValueError if they do not fit together.
+        The vectors are not copied. Raise KeyError if an array is missing, and ValueError if they do not fit together.
         """
 
         def part(name: str, n: int) -> Any:
@@ -198,10 +196,7 @@ def is_start(start: Ids, n: int, end: int) -> bool:
 
 
 def _fixed(part: Part) -> Part:
-    """Return an array, or a tuple with its arrays, as views that nobody can write to, without subclasses of arrays.
-
-    Kernels are compiled once for them, whether they are in memory or mapped from a file.
-    """
+    """Return an array, or a tuple with its arrays, as read-only views, for which kernels are compiled only once."""
     value: Any = part
     if isinstance(value, tuple):
         value = type(value)(*map(_fixed, value))

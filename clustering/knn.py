@@ -70,9 +70,8 @@ def nearest(
     """Return the ``k`` nearest things of the corpus for each query.
 
     If there are fewer than ``k`` neighbours, the rest of a list is -1, at infinite dissimilarity. Queries that share a
-    row of the matrix, as equal dense vectors do, are searched once. Dense vectors and the same vectors in sparse form
-    give equal results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in
-    memory.
+    row of the matrix, as equal dense vectors do, are searched once. Besides the result, a few scores and copies of the
+    corpus (one for cosine, one if sparse) are in memory.
 
     Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, the metric is
     unknown, or an index has another metric.

@@ -76,9 +76,8 @@ def merge_tree(graph: Graph) -> MergeTree:
 def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
     """Direct the edges of the linked trees away from their entities, by removing leaf after leaf.
 
-    Each mention has the number of its remaining edges and the exclusive or of their indices. If one edge is left, this
-    is the index of the edge to its parent. Mentions that hang on the entity itself already have a parent and are never
-    removed.
+    Each mention has the number of its remaining edges and the exclusive or of their indices, which is the index of the
+    edge to its parent if one is left. Mentions that hang on the entity itself are never removed.
     """
     degree = np.zeros(len(forest.parent), joining.source.dtype)
     places = np.zeros(len(forest.parent), joining.source.dtype)
