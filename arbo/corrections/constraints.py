@@ -6,7 +6,7 @@ gets the same root (the entity, new entity, or none of the knowledge base), unle
 it is no name: "she" and "the company" mean others elsewhere. ``graph``: mentions of the same name get the same root,
 and the edges of the graph do the rest. ``unlinked``: the same, but up to here, mentions that nobody decided on keep the
 entity that they have without corrections: only those without one follow along the graph. A mention that is as similar
-as `SURE` to another entity than the root follows its name only from its own document, or from two documents that agree.
+as `SURE` to an entity stays with it, unless its own document or two documents that agree say otherwise of its name.
 Nothing that a person decided is overruled by what spreads from others.
 """
 
@@ -48,7 +48,8 @@ class Constraints:
     corrected: Bools
     """(mentions,) whether a correction that is obeyed names the mention."""
     namesake: Ids
-    """(mentions,) the corrected mention of the same name from which the mention has its root; -1 for none."""
+    """(mentions,) the corrected mention of the same name from which the mention has its root; itself if it stays with
+    an entity; -1 for none."""
 
     def named(self, clusters: Partition) -> dict[int, tuple[int, str]]:
         """Return the first corrected mention and the name of each cluster of a new entity, by the cluster's label."""
@@ -133,6 +134,7 @@ def constraints_on(
     named = (mention for line in agreed.lines if line.status == "obeyed" for mention in line.mentions)
     corrected[[there[mention] for mention in named if mention in there]] = True
     stays = corrected | (roots != UNDECIDED) if spread in ("none", "same-name") else roots >= len(kb or ())
+    stays |= namesake == np.arange(len(inputs))
     decisions = Decisions(roots, namesake >= 0, stays, *_pairs(agreed, there))
     return Constraints(agreed.lines, decisions, names, several, corrected, namesake)
 
@@ -183,10 +185,11 @@ def _namesakes(
         group = agreed.group_of(ids[row])
         if row not in root and (agree_on or group in agreed.group):
             members[group].append(row)
-            proposal, own = agree_on.get(name[row]), -1 if sure is None else sure[row]
-            is_apart = own >= 0 and len(homes[name[row]]) == 1 and document[row] not in homes[name[row]]
-            if proposal is not None and not (is_apart and proposal[0] != ("entity", own)):
-                proposed[group].setdefault(*proposal)
+            if (proposal := agree_on.get(name[row])) is not None:
+                own: Root = ("entity", -1 if sure is None else int(sure[row]))
+                is_apart = len(homes[name[row]]) == 1 and document[row] not in homes[name[row]]
+                key, twin = (own, row) if own[1] != -1 and is_apart and own != proposal[0] else proposal
+                proposed[group].setdefault(key, twin)
     chosen = {group: next(iter(keys)) for group, keys in proposed.items() if len(keys) == 1}
     for group in _overruling(agreed, chosen):
         del chosen[group]
