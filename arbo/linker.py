@@ -137,7 +137,7 @@ class Linker:
                 `arbo.corrections.lines`. The field ``spread`` of the configuration says how far they spread.
             name: the column of names, if ``documents`` are rows of a table, such as a pandas frame.
             evidence: further columns, of both tables, that weigh pairs of rows, see `LinkerConfig.evidence`, which they
-                replace. Such a run cannot grow.
+                replace.
 
         Raises:
             UsageError: there is no knowledge base, ``documents`` are not documents, or ``corrections`` is one object.
@@ -148,7 +148,7 @@ class Linker:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         linker = self._weighing(evidence)
         linker = linker if linker.config.evidence is None else linker._suited(None)
-        return linker._linked(Corpus.of(documents, name), _lines(corrections))
+        return _named(linker._linked(Corpus.of(documents, name), _lines(corrections)), name)
 
     def discover(
         self,
@@ -172,10 +172,7 @@ class Linker:
         """
         corpus = Corpus.of(documents, name)
         linker = self.configured(kb=None, _entities=None)._weighing(evidence, source)._suited(corpus)
-        result = linker._linked(corpus, _lines(corrections))
-        if name is not None and corpus.n_mentions:
-            result.manifest["reading"] = {"text_column": name}
-        return result
+        return _named(linker._linked(corpus, _lines(corrections)), name)
 
     def add(
         self, result: Run, documents: Iterable[Any] = (), corrections: Any = None, *, other_kb: bool = False
@@ -334,10 +331,11 @@ class Linker:
         return self.configured(config=self.config.of_list(), edges=names, encoder=encoder)
 
     def _like(self, memory: Memory) -> Self:
-        """Return the linker for a run without a knowledge base; it weighs the columns of the run as the run does."""
+        """Return the linker for a run, with a knowledge base if that has one; it weighs columns as the run does."""
         made = memory.run.manifest
         evidence = self.config.evidence or made["config"].get("evidence")
-        linker = self.configured(kb=None, _entities=None, config=replace(self.config, evidence=evidence))
+        linker = self if made["knowledge_base"] is not None else self.configured(kb=None, _entities=None)
+        linker = linker.configured(config=replace(self.config, evidence=evidence))
         linker = linker._suited(memory.documents if made["config"].get("treat_as") == "list" else None)
         edges: Any = linker.edges
         settings = made["encoder"].get("edges", {})
@@ -407,7 +405,7 @@ class Linker:
         self, memory: Memory, documents: Corpus, corrections: Sequence[Correction] = (), *, exchange: bool = False
     ) -> Result:
         """Link the documents of a run, as they came but changed, with its corrections and then further ones."""
-        linker = self._like(memory) if memory.run.manifest["knowledge_base"] is None else self
+        linker = self._like(memory)
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))
@@ -487,6 +485,13 @@ class Linker:
             return nearest
         memory = ScoreMemory(self._reranker, self.config.skip_margin, self.announce, known)
         return reranked(nearest, memory, self.kb)
+
+
+def _named(result: Result, name: str | None) -> Result:
+    """Let a run know the column of its names."""
+    if name is not None and len(result.mention_table):
+        result.manifest["reading"] = {"text_column": name}
+    return result
 
 
 def _lines(corrections: Any) -> Sequence[Correction]:

@@ -305,8 +305,9 @@ def test_a_row_is_one_with_at_most_one_entity_with_its_columns(tmp_path: Path, r
     assert [link.entity for link in alone.links] == ["a1", None]
     turned = arbo.Linker(kb[::-1]).link(rows, name="name", evidence=["city", "phone"])
     assert turned.link_table["score"].equals(result.link_table["score"])
-    with pytest.raises(arbo.UsageError, match="link all documents again"):
-        arbo.Linker(kb).add(result, ["Tern Optics"])
+    grown = arbo.Linker(kb).add(result, pd.DataFrame({"name": ["Tern-Optics"], "city": ["York"], "id": ["c"]}))
+    assert grown.link_of("c").entity == "a2"
+    assert arbo.Linker(kb).refit(grown).link_table.equals(grown.link_table)
     for name, frame in (("kb", kb), ("rows", rows)):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     how = ["--text-column", "name", "--kb", tmp_path / "kb.csv", "--set", "evidence=city,phone"]

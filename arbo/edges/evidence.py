@@ -297,6 +297,8 @@ class Evidence:
         with at most one mention, too.
         """
         near, source, excluded = pairs.where(by_name), is_entity.astype(np.int64), assignment(pairs, is_entity)
+        if self.weights:
+            return self, competition(pairs, source) if self.competes else excluded
         model = self._fitted(columns, near, assignment(near, is_entity))
         expected = np.bincount(
             pairs.second, is_entity[pairs.second] * excluded(pairs.total(model.weights, model.shift))
@@ -370,8 +372,11 @@ def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
         place[:n, : order.shape[1]] = np.take_along_axis(values, order, axis=1)
     mention, column = np.nonzero(near.ids >= 0)
     fill(lists, n + near.ids[mention, column], mention, near.dissimilarity[mention, column])
-    groups = [*retrieval.groups, *domains]
-    return replace(retrieval, inputs=Inputs(Corpus(Tables.joined(tables)), rows), groups=groups, mentions=lists)
+    groups, before = [*retrieval.groups, *domains], retrieval.as_before
+    before = None if before is None else np.append(before, np.full(len(kb), -1))
+    return replace(
+        retrieval, as_before=before, inputs=Inputs(Corpus(Tables.joined(tables)), rows), groups=groups, mentions=lists
+    )
 
 
 def _of_nodes(reasons: Any, n_entities: int, n: int, node: Ids, mention: Ids) -> Reasons:
