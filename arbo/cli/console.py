@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import typer
+
 import arbo
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import Console
 
     from arbo.results.diff import Diff
 
@@ -25,23 +26,12 @@ as_json = False
 """Whether the present verb prints JSON, the option that all verbs have."""
 
 
-def _console(stream: IO[str]) -> Console:
-    """Return what prints on a stream: plain text, without markup such as [b] or emoji codes such as :b:."""
-    from rich.console import Console
+def print_parts(stream: IO[str], *parts: tuple[str, dict[str, Any]]) -> None:
+    """Print texts on one line; `typer.style` takes the styles that they have on a terminal.
 
-    width = None if stream.isatty() else 100_000  # in a pipe, no row of a table is wrapped
-    return Console(file=stream, highlight=False, soft_wrap=True, markup=False, emoji=False, width=width)
-
-
-def print_parts(stream: IO[str], *parts: tuple[str, str]) -> None:
-    """Print texts with their styles on one line; control characters are escaped, except tabs and line feeds."""
-    plain = [(escaped(text), style) for text, style in parts]
-    if stream.isatty():
-        from rich.text import Text
-
-        _console(stream).print(Text.assemble(*plain))
-    else:  # rich takes a while to import
-        stream.write("".join(text for text, _ in plain) + "\n")
+    Control characters are escaped, except tabs and line feeds.
+    """
+    typer.echo("".join(typer.style(escaped(text), **style) for text, style in parts), stream)
 
 
 def escaped(text: str) -> str:
@@ -54,14 +44,14 @@ def on_one_line(text: str) -> str:
     return re.sub(r"\s", " ", text)
 
 
-def show(text: object, style: str = "") -> None:
-    """Print a text on stdout."""
+def show(text: object, **style: Any) -> None:
+    """Print a text on stdout, on a terminal with a style of `typer.style`."""
     print_parts(sys.stdout, (str(text), style))
 
 
 def say(message: str) -> None:
     """Print a note on stderr."""
-    print_parts(sys.stderr, (message, "dim"))
+    print_parts(sys.stderr, (message, {"dim": True}))
 
 
 def say_notes(notes: Mapping[str, int], place: str = "") -> None:
@@ -73,12 +63,12 @@ def say_notes(notes: Mapping[str, int], place: str = "") -> None:
 def warn(*messages: str) -> None:
     """Print warnings on stderr."""
     for message in messages:
-        print_parts(sys.stderr, ("warning: ", "bold yellow"), (message, ""))
+        print_parts(sys.stderr, ("warning: ", {"bold": True, "fg": "yellow"}), (message, {}))
 
 
 def complain(message: str) -> None:
     """Print an error on stderr."""
-    print_parts(sys.stderr, ("error: ", "bold red"), (message, ""))
+    print_parts(sys.stderr, ("error: ", {"bold": True, "fg": "red"}), (message, {}))
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -99,11 +89,12 @@ def answer(value: Mapping[str, Any], text: object) -> None:
 
 def print_title(title: str) -> None:
     """Print a heading."""
-    show(f"\n{title}", style="bold")
+    show(f"\n{title}", bold=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, total: int = 0) -> None:
     """Print a table without borders, and how many of the ``total`` rows are left out."""
+    from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
@@ -115,7 +106,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, total:
     table = Table(*made, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for row in cells:
         table.add_row(*row)
-    _console(sys.stdout).print(table)
+    width = None if sys.stdout.isatty() else 100_000  # in a pipe, no row is wrapped
+    # Plain text, without markup such as [b] or emoji codes such as :b:.
+    Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width).print(table)
     if total > len(cells):
         show(f"and {total - len(cells):,} more; --limit shows more, --json prints all")
 

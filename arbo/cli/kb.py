@@ -58,7 +58,7 @@ def check(
             console.print_title(f"{problem.severity} ({problem.count:,}): {problem.wrong}")
             console.show(f"  {problem.solution}")
             for example in problem.examples:
-                console.show(f"    {example}", style="dim")
+                console.show(f"    {example}", dim=True)
         counted = f"kinds of errors: {errors}, kinds of warnings: {warnings}" if problems else "no problems found"
         console.show(f"\n{counted}")
     if errors:

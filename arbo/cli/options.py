@@ -217,7 +217,7 @@ def _explain(shown: Shown) -> None:
         console.print_title(f"{group.name} (arbo.{group.settings})" if group.settings in arbo.__all__ else group.name)
         for text in group.texts.values():
             prefix = "" if shown.place(text.name) == (group, text.name) else f"{group.name}."
-            console.show(f"{prefix}{text.name}={text.default}   {text.kind}", style="bold cyan")
+            console.show(f"{prefix}{text.name}={text.default}   {text.kind}", bold=True, fg="cyan")
             console.show(f"    {text.text.replace('``', '`')}")
     sys.stdout.flush()
     raise typer.Exit

@@ -252,9 +252,9 @@ def _print(ongoing: Review, question: Question) -> None:
     several = f"{question.twins:,} mentions of this name" if question.twins else "the same name in another document"
     name = "the only mention of this name" if question.twins == 1 else several
     console.print_title(f"{place}: {link.name}")
-    console.show(f"{name}; {link.mention.id}", style="dim")
+    console.show(f"{name}; {link.mention.id}", dim=True)
     before, text, after = map(console.on_one_line, (question.before, link.mention.text, question.after))
-    console.print_parts(sys.stdout, (before, ""), (f"[{text}]", "bold"), (after, ""))
+    console.print_parts(sys.stdout, (before, {}), (f"[{text}]", {"bold": True}), (after, {}))
     nil = "" if ongoing.why_not(link, "nil") else "NIL, "
     decision = f"{nil}in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
     sure = "" if link.confidence is None else f", confidence {link.confidence:.3f}"
@@ -266,7 +266,7 @@ def _list(entities: Sequence[Choice]) -> None:
     for number, (id_, name, score, about) in enumerate(entities[:_SHOWN], start=1):
         console.show(f"  {number}    {id_} {name} ({score:.3f})")
         if about:
-            console.show(f"       {about if len(about) <= _LETTERS else about[:_LETTERS] + '…'}", style="dim")
+            console.show(f"       {about if len(about) <= _LETTERS else about[:_LETTERS] + '…'}", dim=True)
 
 
 def _answer(
@@ -279,7 +279,7 @@ def _answer(
     usable = (key for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer)))
     keys = "  ".join(f"{key} {_KEYS[key].meaning}" for key in usable if search or key != "/")
     while True:
-        console.show(keys, style="dim")
+        console.show(keys, dim=True)
         key = _read_key()
         try:
             if key == "q":
