@@ -40,8 +40,8 @@ class ScoringConfig(Settings):
     seed: Number = 0
     """Random seed of confidence intervals and significance tests."""
     per_document: bool = False
-    """Let `evaluate` split clusters by document before it scores coreference, and `score` also show the scores of each
-    document: for one system, the F1 of all metrics; for several, the CoNLL F1; with ``--json``, all scores."""
+    """Let `evaluate` split clusters by document before it scores coreference, and `score` also show the CoNLL F1 of
+    each document; with ``--json``, all scores."""
 
 
 SCORING: Group[ScoringConfig] = Group("scoring", __name__, "ScoringConfig")
@@ -134,8 +134,7 @@ def score(
 ) -> None:
     """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
 
-    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`. `--set
-    per_document=true` also shows the scores of each document.
+    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`.
 
     The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. With several
     systems, stars mark scores that differ significantly from those of the first.
@@ -220,15 +219,10 @@ def _lines(documents: Collection[CoreferenceCounts]) -> list[Line]:
 
 
 def _print_by_document(pairs: Mapping[str, PairedCounts]) -> None:
-    """Print a row for each document of the key: all scores of one system, or the CoNLL F1 of several."""
+    """Print a row for each document of the key, with the CoNLL F1 of each system."""
     from arbo.engine import text_of
 
-    rows = []
-    for document in next(iter(pairs.values())).documents:
-        lines = {name: _lines([pair.documents[document]]) for name, pair in pairs.items()}
-        shown = {name: of[-1] for name, of in lines.items()}  # CoNLL
-        if len(lines) == 1:
-            shown = {line.name: line for of in lines.values() for line in of}
-        rows.append({"": document, **{name: text_of(line.score) for name, line in shown.items()}})
-    console.print_title(f"{'Scores' if len(pairs) == 1 else 'CoNLL F1'} by document")
-    console.print_table([*rows[0]], [[*row.values()] for row in rows])
+    documents = next(iter(pairs.values())).documents
+    rows = [[one, *(text_of(_lines([pair.documents[one]])[-1].score) for pair in pairs.values())] for one in documents]
+    console.print_title("CoNLL F1 by document")
+    console.print_table(["", *pairs], rows)
