@@ -134,8 +134,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("kb convert kb.jsonl --out kb.jsonl", 2, "would change the input"),
         ("kb convert kb.jsonl --out x.csv", 2, "must be .jsonl or .jsonl.gz or .tsv or .tsv.gz or .parquet"),
         ("kb index kb.jsonl --out thesis", 2, "thesis exists and is not an index of a knowledge base"),
-        ("kb index kb.jsonl --out x --set workers=2", 2, "only a transformer shares the work of an index"),
-        ("kb index kb.jsonl --out x --encoder all-MiniLM-L6-v2 --set shard_size=5", 2, "leave out job settings"),
         ("explore spoilt --out page.txt", 2, "the file's ending must be .html or .htm"),
         # runs
         ("evaluate", 2, "Missing argument 'RUN"),

@@ -36,8 +36,6 @@ class ReadingConfig(Settings):
     """Keep only mentions of this type; may be repeated."""
     ids: str | None = None
     """File with an id on each line: keep only the documents with these ids."""
-    dev_ids: str | None = None
-    """Like `ids`, for the documents of `arbo train --dev`."""
     on_error: OnError = "fail"
     """At a malformed record, stop (``fail``) or leave it out (``skip``)."""
     text_column: str | None = None
@@ -113,7 +111,7 @@ class ReadingConfig(Settings):
     ) -> tuple[arbo.Corpus, Any, arbo.Corpus | None]:
         """Read documents to learn from, a knowledge base, and the documents of --dev; None for what is not given."""
         documents, base = self.documents(docs), None if kb is None else self.knowledge_base(kb)
-        return documents, base, None if dev is None else replace(self, ids=self.dev_ids).documents([dev])
+        return documents, base, None if dev is None else replace(self, ids=None).documents([dev])
 
     def as_read(self) -> dict[str, Any]:
         """Return how documents are read, for the manifest of a run; documents are added to the run in the same way."""
@@ -179,11 +177,6 @@ class JobConfig(Settings):
     work: str | None = None
     """Folder of finished parts; None means OUT.work, which is removed at the end."""
 
-    @property
-    def is_spread(self) -> bool:
-        """Whether a setting asks for shards."""
-        return (self.shard_size, self.work, self.ray, self.workers) != (None, None, None, 1)
-
     @contextmanager
     def over(self, linker: arbo.Linker, out: Path, before: Path | None = None) -> Iterator[arbo.Linker]:
         """Yield the linker, which then embeds and searches in parts if a setting asks for it.
@@ -191,7 +184,7 @@ class JobConfig(Settings):
         ``out`` is the run or index that is written; the run ``before`` is not changed. Without ``work``, the folder of
         parts stands beside ``out``, and is removed at the end of the block unless the job fails.
         """
-        if not self.is_spread:
+        if (self.shard_size, self.work, self.ray, self.workers) == (None, None, None, 1):
             yield linker
             return
         from arbo.scale.executors import LOCAL, connected

@@ -190,10 +190,6 @@ def index(
 
     FORMAT.check_replaceable(out)
     model, job = load_encoder(how.of(MODELS).encoder, how), how.of(JOB)
-    if job.is_spread and (job.shard_size or isinstance(model, arbo.NgramEncoder)):
-        raise UsageError(
-            "only a transformer shares the work of an index, in slices of one size; leave out job settings"
-        )
     base = how.of(READING).knowledge_base(kb)
     with job.over(arbo.Linker(encoder=model), out) as linker:
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
