@@ -283,18 +283,16 @@ class Format(NamedTuple):
         A folder of a format has its manifest and the ``files`` in it, but no others.
         """
         check_writable(target)
-        content = os.listdir(target) if target.is_dir() else [target.name] * target.exists()
-        if not content:
+        if not (os.listdir(target) if target.is_dir() else target.exists()):
             return
-        if self.manifest not in content:  # before a look at all that is below, for `/`
-            raise UsageError(f"{target} exists and is not {self.what}; choose another folder, or remove this one first")
-        try:
+        try:  # before a look at all that is below, for `/`
             values = json.loads((target / self.manifest).read_bytes())
             names = {self.manifest, *values["files"]} if values["format"] in (self.name, *others) else None
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             names = None
         if names is None:
-            raise UsageError(f"{target} is damaged, or not {self.what}; remove it, or choose another folder")
+            wrong = f"{target} exists and is not {self.what}, or is a damaged one"
+            raise UsageError(f"{wrong}; remove it, or choose another folder")
         folders = {parent.as_posix() for name in names for parent in Path(name).parents}
         there = {path.relative_to(target).as_posix() for path in target.rglob("*")}
         if foreign := ", ".join(sorted(there - names - folders)[:3]):
