@@ -57,8 +57,7 @@ def read_base(
 ) -> KnowledgeBase:
     """Read a knowledge base, which then knows how it was read (`KnowledgeBase.source`).
 
-    ``xrefs``, ``types`` and ``generic_names`` mean what they mean in `arbo.cli.inputs.ReadingConfig`, ``columns`` in
-    `arbo.read_knowledge_base`. ``tell`` takes notes: the guessed format, and what was left out or changed.
+    For ``columns`` see `arbo.read_knowledge_base`, for others `arbo.cli.inputs.ReadingConfig`. ``tell`` takes notes.
     """
 
     def announce(name: str) -> None:
@@ -133,23 +132,21 @@ class SavedRun:
         ``how``: arguments of `read_base` replace those of the run. Raise UsageError if the knowledge base is not where
         it was, or has changed though no ``path`` is given.
         """
-        known, source = self.result.manifest["knowledge_base"], {**(self.result.manifest.get("kb_source") or {})}
+        known, source = self.result.manifest["knowledge_base"], self.result.manifest.get("kb_source") or {}
         is_given = path is not None or bool(how)
         if known is None:
             if is_given:
                 raise UsageError(f"{self.folder} has no knowledge base; leave --kb and its settings out")
             return None
-        if path is not None and path.suffix != Path(source.get("path", "")).suffix:
-            source.pop("format", None)
-        if path is None and "path" not in source:
-            wrong = f"{self.folder} was linked to a knowledge base, but does not know its file"
-            raise UsageError(f"{wrong}; give it to --kb")
-        place = path or Path(source["path"])
-        if not (is_given or place.exists()):
-            raise UsageError(f"the knowledge base of {self.folder} is no longer at {place}; give it to --kb")
+        known_place = source.get("path", "")
+        place = path or Path(known_place)
+        if path is None and not os.path.exists(known_place):
+            wrong = f"is no longer at {known_place}" if known_place else "has no known file"
+            raise UsageError(f"the knowledge base of {self.folder} {wrong}; give it to --kb")
         known_how: dict[str, Any] = {"generic_names": not source.get("no_generic_names", False)}
         known_how |= {name: source.get(name) for name in ("xrefs", "types")} | how
-        kb = read_base(place, source.get("format"), tell=tell, **known_how)
+        format_ = source.get("format") if place.suffix == Path(known_place).suffix else None
+        kb = read_base(place, format_, tell=tell, **known_how)
         if not is_given and kb.fingerprint != known["fingerprint"]:
             raise UsageError(
                 f"the knowledge base {place} has changed since {self.folder} was made; `arbo add {self.folder} --kb "
@@ -179,8 +176,8 @@ class SavedRun:
     ) -> Linker:
         """Return the linker that made the run, for a knowledge base and an edge model like those of the run.
 
-        Without ``edges``, the edge model is that of `arbo link --learn-from`, if there is one. ``cache`` is the folder
-        of embeddings. Raise UsageError if a function reranked the run.
+        Without ``edges``, it is that of `arbo link --learn-from`, if there is one. ``cache`` is the folder of
+        embeddings. Raise UsageError if a function reranked the run.
         """
         made = self.result.manifest["encoder"]
         encoder = encoder_like(made, cache=cache, file=self.folder)
@@ -201,8 +198,8 @@ class SavedRun:
 
     def save_child(self, after: Result, out: Path) -> None:
         """Save a run that was made of this one, with its path as it was given (`.` in full) and its manifest's hash."""
-        path = str(self.folder if self.folder.name else real(self.folder))
-        parent = {"path": path, "sha256": sha256_of(self.folder / MANIFEST)}
+        path = self.folder if self.folder.name else real(self.folder)
+        parent = {"path": str(path), "sha256": sha256_of(self.folder / MANIFEST)}
         replace(after, manifest={**after.manifest, "parent": parent}).save(out)
 
     def parent(self) -> Path | None:
