@@ -25,10 +25,10 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     shown = run("demo", "--files", tmp_path / "sample", "--out", tmp_path / "demo run").ok()
     assert "compiles" in shown.err.splitlines()[0]
     commands = [shlex.split(line)[1:] for line in shown.out.splitlines() if line.startswith("  arbo ")]
-    assert [words[0] for words in commands] == ["show", "explain", "export", "link", "explore"]
+    assert [words[0] for words in commands] == ["show", "explain", "explore", "export", "link"]
     assert run(*commands[0]).out
     assert run(*commands[1]).out.strip() in shown.out
-    assert run(*commands[2][:-1], tmp_path / "links.csv").code == 0
+    assert run(*commands[3][:-1], tmp_path / "links.csv").code == 0
     assert all(words in shown.out for words in ("weakest step", "new-D09", "accuracy"))
     assert arbo.read_documents(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
     assert run("--version").out.startswith("arbo ")

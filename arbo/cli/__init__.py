@@ -88,21 +88,13 @@ app = typer.Typer(
 )
 
 
-def _print_version(given: bool) -> None:
-    if given:
-        from importlib.metadata import version
+@app.callback(invoke_without_command=True)
+def _options(version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False) -> None:
+    if version:
+        from importlib import metadata
 
-        typer.echo(f"arbo {version('arbo')}")
+        typer.echo(f"arbo {metadata.version('arbo')}")
         raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    pass
 
 
 def main() -> None:

@@ -181,8 +181,7 @@ class JobConfig(Settings):
     def over(self, linker: arbo.Linker, out: Path, before: Path | None = None) -> Iterator[arbo.Linker]:
         """Yield the linker, which then embeds and searches in parts if a setting asks for it.
 
-        ``out`` is the run or index that is written; the run ``before`` is not changed. Without ``work``, the folder of
-        parts stands beside ``out``, and is removed at the end of the block unless the job fails.
+        ``out`` is the run or index that is written; the run ``before`` is not changed.
         """
         if (self.shard_size, self.work, self.ray, self.workers) == (None, None, None, 1):
             yield linker
@@ -197,11 +196,10 @@ class JobConfig(Settings):
             raise UsageError(f"the work folder {folder} is in a run folder; choose another folder")
         if self.workers > 1 and self.ray not in (None, LOCAL):
             raise UsageError("--workers is for --ray local; a cluster has the workers that its nodes have CPUs for")
-        several = self.workers if self.workers > 1 else None
-        cluster = connected(self.ray, several, search_memory(self.shard_size)) if self.ray else nullcontext()
-        how: Any = {"shard_size": self.shard_size, "tell": console.say}
+        size, workers = self.shard_size, self.workers if self.workers > 1 else None
+        cluster = connected(self.ray, workers, search_memory(size)) if self.ray else nullcontext()
         try:
-            with cluster as pool, opened(folder, self.workers, pool=pool, **how) as work:
+            with cluster as pool, opened(folder, self.workers, pool=pool, shard_size=size, tell=console.say) as work:
                 yield linker.configured(over=work)
         except BaseException:
             if any(folder.glob(f"*/{MANIFEST}")):

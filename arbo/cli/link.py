@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -66,10 +65,9 @@ def demo(
         console.show(result.explain(mention))
     console.print_title("Three discovered entities")
     console.print_discovered(result, 3)
-    console.print_next(out, ["show", "--nil"], ["explain", _EXPLAINED[0]])
+    page = ["explore", "--out", f"{out.name}.html"]
+    console.print_next(out, ["show", "--nil"], ["explain", _EXPLAINED[0]], page)
     console.show("  arbo link --help  (your own documents)")
-    page = shlex.join(["explore", str(out), "--out", f"{out.name}.html"])
-    console.show(f"  arbo {page}  (a page to open in a browser)")
 
 
 _OUT = "File to write the documents with the found mentions to, as JSON lines for `arbo link`."

@@ -97,13 +97,12 @@ def explain(
         links = [result.links[row] for name in rows for row in rows[name]]
         console.print_json({"explanations": [asdict(result.explain(link)) for link in links]})
         return
-    for name in rows:
-        if len(rows[name]) == 1:
-            console.show(result.explain(result.links[rows[name][0]]))
-    for name in rows:
-        if len(rows[name]) > 1:
-            console.say(f"{len(rows[name]):,} mentions of {name}; choose one by its mention_id:")
-            console.print_view(mention_view(result, rows[name]), as_table=sys.stdout.isatty())
+    for name, found in rows.items():
+        if len(found) == 1:
+            console.show(result.explain(result.links[found[0]]))
+        else:
+            console.say(f"{len(found):,} mentions of {name}; choose one by its mention_id:")
+            console.print_view(mention_view(result, found), as_table=sys.stdout.isatty())
 
 
 _OTHER = "The run folder to compare with RUN; without it, RUN is the later one."
