@@ -1,9 +1,7 @@
 """The names of the packages `clustering` and `eval` that arbo uses.
 
-They are arbo's own even if other modules have these names: a user's script may have its own `eval.py` beside it. Python
-then finds that file under the name `eval`, and arbo must neither use nor execute it. If there is no such conflict, each
-package is imported under its own name, so that only one copy is loaded; otherwise, the package beside arbo is loaded
-under a private name.
+A user's script may have its own `eval.py` beside it, which arbo must neither use nor execute: then the package beside
+arbo is loaded under a private name, otherwise under its own, so that only one copy is loaded.
 """
 
 import sys

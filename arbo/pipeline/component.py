@@ -3,10 +3,8 @@
 It sets ``ent.kb_id_`` of entities (``NIL`` without an entity in the knowledge base), writes all linked spans with their
 ids to ``doc.spans["arbo"]``, where spans may overlap, and gives each span ``span._.arbo``, a dict:
 
-- ``entity, name``: id and name of the entity; None for NIL;
-- ``score, margin, confidence``: see `arbo.results.run.Link`;
-- ``cluster``: the entity's id, or a new id that all spans of a discovered entity share: ``new-`` and the offsets of the
-  first of them;
+- ``entity, name, score, margin, confidence``: see `arbo.results.run.Link`;
+- ``cluster``: the entity's id or, for all spans of a discovered entity, ``new-`` and the offsets of the first of them;
 - ``candidates``: the ids of the nearest entities with their similarities, nearest first;
 - ``path``: the id of the entity and the texts of the mentions on the way to this one; empty for NIL.
 

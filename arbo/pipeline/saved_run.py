@@ -106,10 +106,7 @@ def encoder_like(
 
 
 def changed_encoder(encoder: DualEncoder, fields: Mapping[str, Any]) -> DualEncoder:
-    """Return an encoder with changed fields of its configuration.
-
-    Thresholds depend on metric and pooling: if either changes, the model's thresholds are dropped.
-    """
+    """Return an encoder with changed fields; a new metric or pooling drops the thresholds, which depend on them."""
     before = encoder.config
     config = before.changed_by_words(fields)
     if (config.pooling, config.metric) != (before.pooling, before.metric):
@@ -203,10 +200,9 @@ class SavedRun:
         replace(after, manifest={**after.manifest, "parent": parent}).save(out)
 
     def parent(self) -> Path | None:
-        """Return the run that this one was made of; None if it was not made of a run.
+        """Return the run that this one was made of, if any, at its path as given then or beside this run.
 
-        Its path is as it was given then, from the present folder or from beside the run. Raise UsageError if it is not
-        there, or is another one by now.
+        Raise UsageError if it is not there, or is another one by now.
         """
         if (known := self.result.manifest.get("parent")) is None:
             return None
@@ -240,10 +236,7 @@ def open_run(path: PathLike) -> SavedRun:
 
 
 def review_of(run: Result, file: Path, author: str | None = None, kb: KnowledgeBase | None = None) -> Review:
-    """Return a review of a run, in which no name is asked that corrections of the run or the file decide on.
-
-    Mentions that the file drops, or that a line only gives another entity than a wrong one, are not asked themselves.
-    """
+    """Return a review of a run, in which no name is asked that corrections of the run or the file decide on."""
     if is_sheet(file):
         raise UsageError(
             f"a review writes lines of JSON, not the spreadsheet {file}; give a .jsonl file to --corrections"

@@ -17,10 +17,7 @@ _FORM = {"type": "object", "properties": {"queries": {"type": "string"}, "extend
 
 
 def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL) -> FastAPI:
-    """Return the web application of a service, which is called ``name`` in a list of reconciliation services.
-
-    Requests whose header names another host than ``hosts`` are refused; ``("*",)`` accepts all.
-    """
+    """Return the web application of a service, called ``name`` in OpenRefine; for ``hosts`` see `application`."""
     reconciliation = Reconciliation(service, name)
     rules = Rules(service.limits, "GET /openapi.json lists the operations", shared="/reconcile")
     app, turns = application(rules, hosts, openapi="/openapi.json"), APIRouter(route_class=Turn)

@@ -91,7 +91,7 @@ class Rules:
 
 
 def application(rules: Rules, hosts: Sequence[str] = LOCAL, *, openapi: str | None = None) -> FastAPI:
-    """Return an application without operations; requests whose header names another host than ``hosts`` are refused."""
+    """Return an application without operations, which refuses requests to another host than ``hosts`` (``*``: all)."""
     app = FastAPI(
         title="arbo",
         version=version("arbo"),
