@@ -11,9 +11,6 @@ from arbo.engine import Progress, T, silent
 Announce = Callable[[str], Progress]
 """Takes the name of a stage, and returns a function that shows its progress."""
 
-_PATIENCE = 2.0
-_BETWEEN_LINES = 30.0
-
 
 def quiet(what: str) -> Progress:
     """Show no progress."""
@@ -37,7 +34,7 @@ def bars(what: str) -> Progress:
         begun, left = time.monotonic(), iter(items)
         for done, item in enumerate(left, start=1):
             yield item
-            if time.monotonic() - begun > _PATIENCE:
+            if time.monotonic() - begun > 2:
                 from rich.console import Console
                 from rich.progress import Progress as Bar
 
@@ -55,7 +52,7 @@ def _lines(what: str, items: Iterable[T], total: int) -> Iterator[T]:
     for done, item in enumerate(items, start=1):
         yield item
         now = time.monotonic()
-        if now - written > _BETWEEN_LINES and done < total:
+        if now - written > 30 and done < total:
             written = now
             left = (now - begun) / done * (total - done)
             sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")

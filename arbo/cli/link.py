@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -334,8 +333,7 @@ def add(
     Settings, encoder, neighbours, corrections and scores of a reranker are those that RUN keeps. DOCS are read as the
     documents of RUN were read (format, types, column, finder), but for the options given. Only what is new is
     encoded, searched and reranked, but an edge model weighs all pairs again. Lines of --corrections come after those
-    of RUN: a later line of an author replaces earlier ones that it contradicts. With `--kb`, a new release of the
-    knowledge base takes the place of that of the run. `--anew` of the new run should change nothing.
+    of RUN: a later line of an author replaces earlier ones that it contradicts.
     """
     corrections, edges = how.of(CORRECTIONS).corrections, how.of(MODELS).edges
     grows = bool(docs) or corrections is not None
@@ -362,10 +360,8 @@ def add(
 
 def _save_child(saved: SavedRun, after: arbo.Result, out: Path) -> None:
     """Save the run that was made of another, and print what changed."""
-    with ThreadPoolExecutor(1) as pool:
-        saving = pool.submit(saved.save_child, after, out)
-        changes = arbo.diff(saved.result, after)  # meanwhile
-        saving.result()
+    saved.save_child(after, out)
+    changes = arbo.diff(saved.result, after)
     say_corrections(after)
     console.warn(*after.warnings)
     if console.as_json:

@@ -171,17 +171,12 @@ def score(
     title = f"{'F1' if len(pairs) > 1 else next(iter(pairs))} against {key.name}, {_counted(len(true))}"
     lines = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
     table = Report.of(lines, title=title, how=Resampling(seed=scoring.seed))
-    scores: dict[str, dict[str, Any]] = {
-        name: {
-            "response": str(systems[name]),
-            **_scores(pair.total),
-            "missing_documents": list(pair.missing),
-            "ignored_documents": list(pair.ignored),
-        }
-        for name, pair in pairs.items()
-    }
-    for name in scores if scoring.per_document else ():
-        scores[name]["documents"] = {document: _scores(of) for document, of in pairs[name].documents.items()}
+    scores = dict[str, dict[str, Any]]()
+    for name, pair in pairs.items():
+        unpaired = {"missing_documents": list(pair.missing), "ignored_documents": list(pair.ignored)}
+        scores[name] = {"response": str(systems[name]), **_scores(pair.total), **unpaired}
+        if scoring.per_document:
+            scores[name]["documents"] = {document: _scores(of) for document, of in pair.documents.items()}
     _answer(table, scores, table, save, key=str(key))
     if scoring.per_document and not console.as_json:
         _print_by_document(pairs)

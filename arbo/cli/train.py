@@ -309,10 +309,8 @@ def tune(
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
 
-    With a knowledge base, tuning maximises the accuracy including NIL decisions or, with `--objective nil_f1`, the F1
-    of NIL decisions. With enough links, it also fits a confidence, the probability that a link is correct, which `arbo
-    link --config` then writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`,
-    the F1 of B-cubed, CoNLL or LEA, over all thresholds.
+    With a knowledge base and enough links, it also fits a confidence, the probability that a link is correct, which
+    `arbo link --config` then writes for each link. Without a knowledge base, it tries all thresholds.
     """
     from arbo.linking.config import objective_of
 
