@@ -111,7 +111,7 @@ def test_several_entities_stay_several_and_columns_of_documents_are_no_answers(t
     assert [line.record for line in corrections_of(tmp_path / "back.csv")] == [{"mention": "a", "entity": ["E1", "E2"]}]
     (tmp_path / "run.xlsx").touch()
     refused = run("review", tmp_path / "run", "--corrections", tmp_path / "run.xlsx")
-    assert "a review writes lines of JSON, not the spreadsheet" in refused.err
+    assert "a review does not write the spreadsheet" in refused.err
 
 
 def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,10 +283,7 @@ def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase |
         console.say(line)
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
-        console.say(
-            f"{annotated:,} mentions have gold ids (`entities`), which are only used to score the links; if arbo made "
-            "these ids, remove them"
-        )
+        console.say(f"{annotated:,} mentions have gold ids, which only score the links; remove ids that arbo made")
     console.say_notes(result.manifest["notes"]["gold"])
     console.warn(*result.warnings)
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):
@@ -307,10 +304,7 @@ def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase |
     console.print_next(folder, ["show", look], *(["explain", id_] for id_ in first), *scored)
 
 
-_KB = (
-    "The knowledge base of the run, if its file has moved, or a new release of it; read like that of the run, but for "
-    "the options given."
-)
+_KB = "The knowledge base of the run, if its file has moved, or a new release, read as the run read its own."
 _YES = "Take a --kb in which more than half of the entities are gone or have changed."
 _DOCS = "Files, folders, patterns in quotes, or `-`."
 _GIVEN = CORRECTIONS.fields("corrections")
@@ -365,10 +359,8 @@ def _save_child(saved: SavedRun, after: arbo.Result, out: Path) -> None:
     say_corrections(after)
     console.warn(*after.warnings)
     if console.as_json:
-        figures: dict[str, Any] = {
-            name: after.manifest[name] for name in ("corrections", "seconds") if name in after.manifest
-        }
-        console.print_json({"run": str(out), **figures, **changes.as_dict()})
+        more: dict[str, Any] = {key: after.manifest[key] for key in ("corrections", "seconds") if key in after.manifest}
+        console.print_json({"run": str(out), **more, **changes.as_dict()})
         return
     console.print_summary(after)
     console.show(changes)

@@ -80,14 +80,9 @@ Limit = Annotated[int | None, option("--limit", metavar="N", min=0, help=_LIMIT)
 
 _DEV = "Annotated documents that select the best model. [default: the last]"
 Dev = Annotated[Path | None, option(metavar="DOCS", help=_DEV)]
-_START = (
-    "Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub."
-)
+_START = "Model to start from: a local folder, `all-MiniLM-L6-v2` from its package, or a name on the Hugging Face Hub."
 Start = Annotated[str, model("--encoder", metavar="MODEL", help=_START)]
-_MODEL_OUT = (
-    "Model to write or replace. Repeat the command to resume an interrupted training from MODEL.training; "
-    "at the end, the log is in MODEL.log.jsonl."
-)
+_MODEL_OUT = "Model to write or replace, with MODEL.log.jsonl; the same command resumes MODEL.training."
 ModelOut = Annotated[Path, option(metavar="MODEL", help=_MODEL_OUT)]
 
 S = TypeVar("S", bound=Settings)
@@ -101,10 +96,7 @@ _PANELS = {
     **dict.fromkeys(("workers", "ray"), "Processes"),
 }
 """The panels of the help in which the options of fields stand."""
-_SET = (
-    "Set a field of the settings, such as `k=8`; see `--settings`. `@FILE` reads a JSON object of fields; may be "
-    "repeated."
-)
+_SET = "Set a field, such as `k=8` (see `--settings`), or those of a JSON object in `@FILE`; may be repeated."
 _FLAGS = {"treat_as": "as", "docs_format": "format"}
 _KNOWN: Mapping[str, Any] = {"docs_format": DocumentFormat, "kb_format": KnowledgeBaseFormat}
 _METAVARS = {"treat_as": "list|text", "evidence": "COLUMNS", "kb_xrefs": "PREFIX", "ray": "ADDRESS", "config": "FILE"}
@@ -160,10 +152,7 @@ class Shown(NamedTuple):
         return [*self.some, *(name for group in self.groups if group.shown for name in group.texts)]
 
     def place(self, name: str) -> tuple[Group[Any], str] | None:
-        """Return the group that a name such as `k` or `encoder.context` means, with the field; None if unknown.
-
-        A name without a group means the first group that has it.
-        """
+        """Return the first group and its field that a name such as `k` or `encoder.context` means, if any."""
         prefix, _, key = name.rpartition(".")
         return next(((group, key) for group in self.groups if prefix in ("", group.name) and key in group.texts), None)
 

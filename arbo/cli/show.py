@@ -197,8 +197,6 @@ _KEYS = {
 }
 _SHOWN = 9
 """Number of entities that have a key."""
-_LETTERS = 200
-"""Most letters that are shown of what is known about an entity."""
 
 
 def review(
@@ -265,7 +263,7 @@ def _list(entities: Sequence[Choice]) -> None:
     for number, (id_, name, score, about) in enumerate(entities[:_SHOWN], start=1):
         console.show(f"  {number}    {id_} {name} ({score:.3f})")
         if about:
-            console.show(f"       {about if len(about) <= _LETTERS else about[:_LETTERS] + '…'}", dim=True)
+            console.show(f"       {about[:200]}{'…' * (len(about) > 200)}", dim=True)
 
 
 def _answer(
@@ -383,10 +381,7 @@ def _listening_at(host: str, port: int) -> socket.socket:
 
 _BEFORE = "Show what changed since this run. [default: the run of which RUN was made; with --out, none]"
 _PAGE = "Write one HTML file with all that the page shows, instead of serving it."
-_NO_TEXTS = (
-    "Leave the texts of documents and the long forms of abbreviations out of --out. Texts, types and gold ids of "
-    "mentions stay, and names and aliases of entities."
-)
+_NO_TEXTS = "Leave texts and long forms out of --out; words, types and gold ids of mentions and names of entities stay."
 
 
 def explore(

@@ -122,9 +122,7 @@ def encoder(
     _say_trained_on(documents, base)
     expand = how.of(ABBREVIATIONS).expand_abbreviations
     if dev is None:
-        console.warn(
-            "without --dev the last model is kept, its thresholds are not tuned; run `arbo tune` before linking"
-        )
+        console.warn("without --dev the last model is kept, and its thresholds are not tuned; run `arbo tune`")
     more: Any = {"dev": held_out, "options": _run_options(), "expand_abbreviations": expand}
     trained = arbo.train(start, documents, base, out=out, config=settings, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
@@ -250,10 +248,7 @@ def _scores_of(found_by: Finder, held_out: arbo.Corpus | None, kb: arbo.Knowledg
 
 
 _CANDIDATES_OF = "Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`."
-_RERANKER_PRESET = (
-    "arboel (64 candidates, score of the first token) or pel (16 candidates, score of the mean of all tokens, batches "
-    "of 4)."
-)
+_RERANKER_PRESET = "arboel (64 candidates, score of the first token), or pel (16, score of the mean of all tokens)."
 
 
 def reranker(
@@ -291,9 +286,7 @@ def reranker(
 
 
 _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
-_OBJECTIVE = (
-    "The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, conll or lea."
-)
+_OBJECTIVE = "Score to maximise: with --kb accuracy_with_nil (default) or nil_f1; else ari (default), b3, conll or lea."
 
 
 _MODELS = MODELS.fields("encoder edges reranker")

@@ -238,9 +238,7 @@ def open_run(path: PathLike) -> SavedRun:
 def review_of(run: Result, file: Path, author: str | None = None, kb: KnowledgeBase | None = None) -> Review:
     """Return a review of a run, in which no name is asked that corrections of the run or the file decide on."""
     if is_sheet(file):
-        raise UsageError(
-            f"a review writes lines of JSON, not the spreadsheet {file}; give a .jsonl file to --corrections"
-        )
+        raise UsageError(f"a review does not write the spreadsheet {file}; give a .jsonl file to --corrections")
     lines = corrections_of(file) if file.exists() else ()
     dropped = {(line.document or "", line.spans) for line in lines if line.kind == "drop"}
     documents = strings([document for document, _ in dropped])
