@@ -72,10 +72,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def map_array(file: Path) -> Any:
-    """Map the array of a `.npy` into memory; what is written to it is not written to the file.
-
-    Raise OSError or ValueError if it cannot be read.
-    """
+    """Map the array of a `.npy` into memory alone; raise OSError or ValueError if it cannot be read."""
     import numpy as np
 
     with READING_HEADERS:
@@ -106,10 +103,7 @@ def write_json(value: dict[str, Any], file: PathLike) -> None:
 
 
 def json_ready(value: Any) -> Any:
-    """Return a copy that JSON can hold: infinity and NaN become None, keys become strings, tuples become lists.
-
-    A named tuple becomes an object.
-    """
+    """Return a copy for JSON: infinity and NaN become None, keys strings, tuples lists, and named tuples objects."""
     value = value._asdict() if hasattr(value, "_asdict") else value
     if isinstance(value, dict):
         return {str(key): json_ready(item) for key, item in value.items()}
@@ -306,10 +300,7 @@ def checksum(manifest: Mapping[str, Any]) -> str:
 
 
 def check_hashes(folder: Path, hashes: Mapping[str, str], remedy: str) -> None:
-    """Raise DataError if a file named in `hashes` is missing or unreadable, or has another hash.
-
-    ``remedy`` says in the error how to repair the folder.
-    """
+    """Raise DataError, which ends with ``remedy``, if a file of `hashes` is missing, unreadable, or has another one."""
     there = set(files_in(folder))
     for name, digest in hashes.items():
         file = folder / name

@@ -74,10 +74,7 @@ class Settings:
             raise DataError(str(error), file=file) from None
 
     def changed_by_words(self, words: Mapping[str, Any]) -> Self:
-        """Return these settings with values that are texts, as on a command line, or JSON.
-
-        Raise UsageError for an unknown name or invalid value.
-        """
+        """Return these settings with values that are words of a command line, or JSON; raise UsageError for others."""
         hints = get_type_hints(type(self), include_extras=True)
         return replace(self, **{name: _value_of(word, hints.get(name, str)) for name, word in words.items()})
 

@@ -86,8 +86,7 @@ class SpacyLinker:
 
     def __call__(self, doc: Doc) -> Doc:
         """Link the spans of one `Doc`."""
-        self._link([doc])
-        return doc
+        return self._link([doc])[0]
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
         """Link the spans of `Doc`s, many at once; raise DataError for an invalid one."""

@@ -1,11 +1,8 @@
 """The Reconciliation Service API 0.2, which OpenRefine speaks, over one knowledge base; without HTTP.
 
-Queries are answered one by one: a query never depends on the others of its batch. The score of a candidate is 100 times
-the mean of the similarity of its name and of its properties, which are 1 if the entity has one of the values of the
-query, else 0; blank values and properties that no entity has are ignored. Candidates of other types have half the score
-or, if ``type_strict`` is ``any`` or ``all``, are left out; the specification leaves the default to the service, and it
-is ``should``, as OpenRefine sets it. Scores are above 0, to 100. A name that is the id of an entity means this entity,
-which is a match.
+A query never depends on the others of its batch. docs/openrefine.md says how candidates are scored; their scores are
+above 0, to 100. The specification leaves the default of ``type_strict`` to the service: it is ``should``, as OpenRefine
+sets it.
 
 https://www.w3.org/community/reports/reconciliation/CG-FINAL-specs-0.2-20230410/
 """
