@@ -1,7 +1,7 @@
 """What the HTTP service answers, without HTTP: links, explanations, entities and searches of one knowledge base."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from time import monotonic
@@ -131,9 +131,8 @@ class Service:
         Texts of a list are linked each alone, or together if ``collective``, so that their mentions help each other.
         Up to ``candidates`` nearest entities are returned with each link, at most those of the configuration.
         """
-        result, linked = self._linked(body, collective=collective)
-        names = dict(zip(*(result.entity_table[key].to_pylist() for key in ("entity_id", "name")), strict=True))
-        answers = [[_linked(link, names, candidates) for link in links] for links in linked]
+        _, linked = self._linked(body, collective=collective)
+        answers = [[self._answer(link, candidates) for link in links] for links in linked]
         return answers if isinstance(body, list) else answers[0]
 
     def explain(self, body: Text) -> list[Answer]:
@@ -176,6 +175,12 @@ class Service:
         both = zip(near.entities.tolist(), near.scores.tolist(), strict=True)
         return [[one for one in zip(*of_name, strict=True) if one[0] >= 0] for of_name in both]
 
+    def _answer(self, link: Link, most: int) -> Answer:
+        """Return a mention with its link and its nearest candidates."""
+        near = [{"id": id_, "name": self.kb[id_].name, "score": score} for id_, score in link.candidates[:most]]
+        values = {"name": link.entity_name, "score": link.score, "cluster": link.cluster, "candidates": near}
+        return _place(link) | values
+
     def _linked(self, body: Text | list[Text], *, collective: bool = False) -> tuple[Result, list[list[Link]]]:
         """Link the mentions of texts, finding them where there are no spans; return also the links of each text."""
         texts = body if isinstance(body, list) else [body]
@@ -200,12 +205,6 @@ class Service:
         result = linker.link(documents)
         links = iter(result.links)
         return result, [[next(links) for _ in one.mentions] for one in documents]
-
-
-def _linked(link: Link, names: Mapping[str, str], most: int) -> Answer:
-    """Return a mention with its link and its nearest candidates."""
-    near = [{"id": i, "name": names.get(i), "score": s} for i, s in link.candidates[:most]]
-    return _place(link) | {"name": link.entity_name, "score": link.score, "cluster": link.cluster, "candidates": near}
 
 
 def _place(link: Link) -> Answer:
