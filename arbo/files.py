@@ -285,8 +285,7 @@ class Format(NamedTuple):
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             names = None
         if names is None:
-            wrong = f"{target} exists and is not {self.what}, or is a damaged one"
-            raise UsageError(f"{wrong}; remove it, or choose another folder")
+            raise UsageError(f"{target} exists and is not {self.what}, or is damaged; remove it, or choose another")
         folders = {parent.as_posix() for name in names for parent in Path(name).parents}
         there = {path.relative_to(target).as_posix() for path in target.rglob("*")}
         if foreign := ", ".join(sorted(there - names - folders)[:3]):

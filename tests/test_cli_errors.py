@@ -142,7 +142,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *((f"show spoilt --limit={number}", 2, "--limit") for number in ("-1", "1e1")),
         ("explain thesis m", 3, "not a run folder"),
         ("add absent", 2, "Missing option '--out'"),
-        ("add absent --out two", 2, "nothing to add: give documents, --corrections, or a new release"),
+        ("add absent --out two", 2, "nothing to add: give documents, --corrections, --remove"),
         ("add absent test.jsonl --anew --out two", 2, "exclude each other"),
         # files of clusters
         ("score", 2, "KEY"),

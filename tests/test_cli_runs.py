@@ -73,7 +73,7 @@ def test_a_run_knows_the_run_of_which_it_was_made(grown: Path, run: Run, monkeyp
     arbo.Result.load(grown / "two").save(grown / "one")
     refused = run("diff", grown / "two")
     assert refused.code == 2
-    assert f"is no longer there, or has changed; give its place: `arbo diff PLACE {grown / 'two'}`" in refused.told
+    assert f"is gone or has changed; give its place: `arbo diff PLACE {grown / 'two'}`" in refused.told
 
 
 def test_documents_are_added_as_those_of_the_run_were_read(tmp_path: Path, run: Run) -> None:

@@ -311,8 +311,7 @@ def load_finder(name: str, how: Chosen, option: str, *, expand_abbreviations: bo
             raise UsageError(f"`dictionary` has no scores; leave find_threshold out, or use {option} with a model")
         return arbo.DictionaryFinder(abbreviations=expand_abbreviations, generic_names=finding.find_generic)
     if not name or not Path(name).exists():
-        choices = "choose `dictionary` for exact names, or a model of `arbo train finder`"
-        raise UsageError(f"{option} {name!r}: no such file or folder; {choices}")
+        raise UsageError(f"{option} {name!r}: no such file or folder; choose `dictionary`, or a trained finder")
     if Path(name).is_file():
         return arbo.Tagger.load(name, threshold=threshold or 0.0, abbreviations=expand_abbreviations)
     model = arbo.LabelAttention.from_pretrained(name)

@@ -99,8 +99,7 @@ def edit(
 
     reading, changes = how.of(READING), dict[str, int]()
     if not (docs or discovered or names or not reading.generic_names):
-        wrong = "nothing to edit: give --add-names, --add-discovered or --remove-names"
-        raise UsageError(f"{wrong}, or `--set generic_names=false`")
+        raise UsageError("nothing to edit: give --add-names, --add-discovered, --remove-names or generic_names=false")
     check_output(out, "entities", ENDINGS, kb, discovered, *(docs or ()))
     base = replace(reading, generic_names=True).knowledge_base(kb)
     if docs:
@@ -111,8 +110,7 @@ def edit(
     if discovered:
         added = _named_entities(arbo.Result.load(discovered))
         if not added:
-            wrong = f"corrections of {discovered} name no new entity"
-            raise UsageError(f"{wrong}; write some with the key `new`, and link again")
+            raise UsageError(f"no correction of {discovered} has the key `new`; write some, and link again")
         base = base.changed([*base, *added])
         changes["entities_added"] = len(added)
     if names or not reading.generic_names:

@@ -334,8 +334,7 @@ def add(
     if grows + bool(remove) + anew > 1:
         raise UsageError("--remove, --anew, and documents or --corrections exclude each other; run `arbo add` for each")
     if not (grows or remove or anew or kb):
-        wrong = "nothing to add: give documents, --corrections, or a new release of the knowledge base (--kb)"
-        raise UsageError(f"{wrong}, or give --remove or --anew")
+        raise UsageError("nothing to add: give documents, --corrections, --remove, --anew, or a new release to --kb")
     saved = arbo.open_run(run)
     saved.check_out(out)
     before, reading, job = saved.result, how.of(READING), how.of(JOB)

@@ -215,8 +215,7 @@ def _explain(shown: Shown) -> None:
 def spread(verb: Callable[..., None]) -> Callable[..., None]:
     """Return a verb with the option `--json`, and the options of its settings; those without a default come first.
 
-    ``how: Annotated[Chosen, Shown(...)]`` stands for `--set`, `--settings` and the options of the fields that are
-    shown.
+    ``how: Annotated[Chosen, Shown(...)]`` stands for `--set`, `--settings` and the options of the fields shown.
     """
     parameters = signature(verb, eval_str=True).parameters
     shown: Shown | None = get_args(parameters["how"].annotation)[1] if "how" in parameters else None

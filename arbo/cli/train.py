@@ -225,8 +225,7 @@ def finder(
         return
     start = arbo.DualEncoder.from_pretrained(encoder)
     if not start.shared:
-        wrong = f"{encoder} has two transformers, but label attention reads names and texts with one"
-        raise UsageError(f"{wrong}; start from another encoder, e.g. from `arbo train names`")
+        raise UsageError(f"{encoder} has two transformers; start from an encoder with one, as of `arbo train names`")
     pooled = arbo.LabelAttentionConfig(pooling="cls" if start.config.pooling == "cls" else "mean")
     reads, settings = how.of(LABEL_ATTENTION, pooled), how.of(OSLAT)
     model = replace(arbo.LabelAttention.of(start.mention_tower, reads), learnt=start.learnt)

@@ -145,10 +145,8 @@ class SavedRun:
         format_ = source.get("format") if place.suffix == Path(known_place).suffix else None
         kb = read_base(place, format_, tell=tell, **known_how)
         if not is_given and kb.fingerprint != known["fingerprint"]:
-            raise UsageError(
-                f"the knowledge base {place} has changed since {self.folder} was made; `arbo add {self.folder} --kb "
-                f"{place} --out NEW` follows the change, or give the knowledge base as it was to --kb"
-            )
+            follow = f"`arbo add {self.folder} --kb {place} --out NEW` follows it, or give the old one to --kb"
+            raise UsageError(f"the knowledge base {place} has changed since {self.folder} was made; {follow}")
         return kb
 
     def known_base(self, path: Path | None, *, tell: Tell) -> KnowledgeBase | None:
@@ -181,8 +179,7 @@ class SavedRun:
         config = LinkerConfig.from_dict(self.result.manifest["config"], file=str(self.folder))
         reranker = made.get("reranker", {})
         if "function" in reranker:
-            wrong = f"{self.folder} was reranked by the function {reranker['function']}, which arbo cannot load"
-            raise UsageError(f"{wrong}; use Linker.add, Linker.remove or Linker.refit in Python")
+            raise UsageError(f"{self.folder} was reranked by a function; use Linker.add, remove or refit in Python")
         cross = arbo.CrossEncoder.from_pretrained(reranker["model"]) if "model" in reranker else None
         weighs: Any = edges or self.result.manifest.get("reading", {}).get("edges")
         return Linker(kb, encoder, config, announce=announce, edges=weighs, reranker=cross)
@@ -210,9 +207,8 @@ class SavedRun:
         for place in (path, real(folder).parent / path.name):
             if (place / MANIFEST).is_file() and sha256_of(place / MANIFEST) == known["sha256"]:
                 return place
-        gone = f"{folder} was made of the run {path}, which is no longer there, or has changed"
-        remedy = f"`arbo diff PLACE {folder}`, or `arbo explore {folder} --before PLACE`"
-        raise UsageError(f"{gone}; give its place: {remedy}")
+        remedy = f"give its place: `arbo diff PLACE {folder}`, or `arbo explore {folder} --before PLACE`"
+        raise UsageError(f"the run {path}, of which {folder} was made, is gone or has changed; {remedy}")
 
     @property
     def corrections(self) -> Path:
