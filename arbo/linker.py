@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from arbo.corrections.constraints import SURE, constraints_on
-from arbo.corrections.edits import Edited, edit_spans
+from arbo.corrections.edits import edit_spans
 from arbo.corrections.lines import Correction, continued, corrections_of
 from arbo.data import Corpus, KnowledgeBase, mention_inputs
 from arbo.data.arrow import numbers
@@ -60,21 +60,18 @@ class Linker:
             package, or a name on the Hugging Face Hub; or a `SentenceTransformer` or another object that has its method
             ``encode``. The default, ``ngram`` (character n-grams), needs no weights.
         config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``.
-        announce: shows the progress of what takes more than two seconds, see `arbo.progress`; the default shows a bar
-            on a terminal and in a notebook, and ``arbo.progress.quiet`` shows none.
+        announce: shows the progress of what takes more than two seconds, see `arbo.progress`; by default a bar.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
-            function of mentions and their candidates. If it is None, and in `discover`, the encoder's scores are used.
+            function of mentions and their candidates. `discover` does not use it.
         edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
-            ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
+            ``english`` for the edge model that arbo contains.
         over: embeds and searches elsewhere, such as in other processes or on Ray, see `arbo.scale.work.opened`; None:
             in this process. The result is the same.
 
     Raises:
-        UsageError: the configuration has ``skip_margin``, but there is no reranker; it has average linkage, but the
-            encoder compares by inner products and there is no edge model; there are both a reranker and an edge model;
-            ``reranker`` is neither a reranker nor a function; or ``encoder`` is neither an encoder nor a name, or its
-            name is a misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
+        UsageError: an argument is unsuitable, or does not fit another: ``skip_margin`` without a reranker, a reranker
+            and an edge model, or average linkage of inner products without an edge model.
         DataError: the file of the edge model cannot be read, or is not a file of an edge model.
         ArboError: no model has the encoder's name.
 
@@ -133,16 +130,14 @@ class Linker:
         Args:
             documents: anything that `Corpus.of` accepts: documents, dicts, a pandas frame, a Hugging Face dataset, or
                 a list or pandas Series of names alone.
-            corrections: what people decided, which the links obey: a file of JSON lines, or a list of objects, see
-                `arbo.corrections.lines`. The field ``spread`` of the configuration says how far they spread.
+            corrections: what people decided: a file of JSON lines, or a list of objects, see `arbo.corrections.lines`.
             name: the column of names, if ``documents`` are rows of a table, such as a pandas frame.
             evidence: further columns, of both tables, that weigh pairs of rows, see `LinkerConfig.evidence`, which they
                 replace.
 
         Raises:
             UsageError: there is no knowledge base, ``documents`` are not documents, or ``corrections`` is one object.
-            DataError: a line is no correction. Corrections that cannot be obeyed raise no error, but are kept with the
-                reason, see `Result.corrections`.
+            DataError: a line is no correction. One that cannot be obeyed is kept instead, see `Result.corrections`.
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
@@ -162,13 +157,13 @@ class Linker:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
         Args:
-            documents: see `link`.
+            documents: see `link`, also for further errors.
             corrections: see `link`.
             name: see `link`.
             evidence: further columns that weigh pairs of rows, see `LinkerConfig.evidence`, which they replace.
             source: the column that says from which table a row comes, if no entity is twice in a table.
 
-        For further errors, see `link`; raise UsageError for a column without any value. The reranker is not used.
+        Raise UsageError for a column without any value.
         """
         corpus = Corpus.of(documents, name)
         linker = self.configured(kb=None, _entities=None)._weighing(evidence, source)._suited(corpus)
@@ -180,12 +175,10 @@ class Linker:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
         Only what is new is encoded, searched and reranked. The linker must be as it was when it made ``result``, which
-        does not change; but its knowledge base may be a new release, see `arbo.linking.memory`, and with ``other_kb``
-        even one in which more than half of the entities are gone or have changed. For ``documents`` see
-        `link`. The corrections of ``result`` are obeyed again, as if the new ``corrections`` were lines after them;
-        those that waited for a new document or mention are obeyed now. Raise UsageError if the result cannot grow, or
-        was made with another configuration, encoder, reranker or edge model; DataError if it has a document with the
-        same id: names alone, whose ids are numbers from 0, need ids of their own.
+        does not change; but its knowledge base may be a new release and, with ``other_kb``, even one in which more than
+        half of the entities are gone or have changed. The n-grams keep their weights. The corrections of ``result`` are
+        obeyed again, as if the new ``corrections`` were lines after them. Raise UsageError if the result cannot grow,
+        or was made with other settings or models; DataError if it has a document with the same id.
         """
         more = _lines(corrections)
         if not other_kb:
@@ -215,8 +208,7 @@ class Linker:
     def refit(self, result: Run) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
 
-        Dense vectors and scores of rerankers are not made again, since transformers repeat them only to rounding. Raise
-        UsageError as `remove` does.
+        Dense vectors and scores of rerankers are kept. Raise UsageError as `remove` does.
         """
         memory = Memory.of(result, anew=True)
         return self._grown(memory, memory.documents)
@@ -227,20 +219,17 @@ class Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
-        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials and, for
-        `link`, the confidence of links and its reliability if there are enough links to fit it (see
-        `arbo.linking.confidence`).
-        With ``nil_linkage="average"``, ``nil_threshold`` is chosen too: for `link`, at the end, by the ARI of the
-        mentions that no entity reaches; for `discover`, by the objective, instead of the mention threshold. Of a list
-        of names, k stays, and the threshold too if all names are annotated: they may be a sample, see `Tuning.note`.
+        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials and, for `link`,
+        the confidence of links if there are enough to fit it (see `arbo.linking.confidence`). With average linkage,
+        ``nil_threshold`` is chosen too: for `link` by the ARI of the NIL mentions, for `discover` in place of the
+        mention threshold. Of a list of names, k stays, and the threshold too if all names are annotated.
 
         Args:
             documents: see `link`.
-            objective: the score to maximise. With a knowledge base, ``accuracy_with_nil`` (the default), the share of
-                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions. Without a knowledge base,
-                ``ari`` (the default), the adjusted Rand index, or the F1 of B-cubed, CoNLL or LEA: ``b3``, ``conll``,
-                ``lea``.
-            method: the only method to try; None for all. Without a knowledge base, there is no method to choose.
+            objective: the score to maximise: with a knowledge base, ``accuracy_with_nil`` (the default), the share of
+                correct links and NIL decisions, or ``nil_f1``; without one, ``ari`` (the default), or the F1 of
+                ``b3``, ``conll`` or ``lea``.
+            method: the only method to try, with a knowledge base; None for all.
 
         Raises:
             UsageError: the objective or the method is unknown, a method is given without a knowledge base, or
@@ -261,15 +250,14 @@ class Linker:
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
         """Return the ``k`` nearest entities to each mention, for a second stage to rerank.
 
-        Candidates belong to the domain of the mention and, with `map_types`, to the types mapped to its type; if there
-        are fewer than ``k``, all are returned. They are in the order of the reranker, or of an edge model trained with
-        a knowledge base, if the linker has one of these. Raise UsageError if the linker has no knowledge base.
+        Candidates belong to the domain of the mention and, with `map_types`, to the types mapped to its type. They are
+        in the order of the reranker, or of an edge model trained with a knowledge base, if the linker has one of these.
+        Raise UsageError if the linker has no knowledge base.
         """
         if self.kb is None:
             raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
         corpus = Corpus.of(documents)
-        config = replace(self.config, candidates=k)
-        nearest = self.configured(config=config).retrieve(corpus, k=0)
+        nearest = self.configured(config=replace(self.config, candidates=k)).retrieve(corpus, k=0)
         ids, dissimilarity = nearest.entities
         scores = nearest.similarity(dissimilarity)
         return Candidates(ids, scores, corpus.fingerprint, self.kb.fingerprint, nearest.settings)
@@ -278,9 +266,7 @@ class Linker:
         """Find the ``k`` nearest mentions of each mention and, with a knowledge base, its nearest entities.
 
         With ``in_order``, the mentions are numbered as `Corpus.order` says, so that ties never depend on the order in
-        which the documents came. A reranker scores the nearest entities again. An edge model sets the weights of the
-        edges between mentions, keeps the ``k`` lightest edges into each mention and, if it was trained with a knowledge
-        base, sets the weights of the edges from entities too.
+        which the documents came. A reranker or an edge model weighs the edges, of which the ``k`` lightest are kept.
         """
         mentions = self._mentions(corpus, corpus.order if in_order else np.arange(corpus.n_mentions))
         settings = self._search_settings(mentions, k)
@@ -296,10 +282,7 @@ class Linker:
         return warnings_of(corpus.tables, models)
 
     def undivided(self) -> Self:
-        """Encode the entities, and return a linker that compares each mention with all of them.
-
-        Domains and types are ignored, so that mentions must have no domain.
-        """
+        """Return a linker that compares each mention, without a domain, with the entities of all domains and types."""
         entities = None if self._entities is None else self._entities.in_one_group()
         return self.configured(config=replace(self.config, map_types=None), _entities=entities)
 
@@ -355,14 +338,13 @@ class Linker:
     def _linked(self, corpus: Corpus, corrections: Sequence[Correction], memory: Memory | None = None) -> Result:
         """Link documents, as far as possible from the memory of a run: the recipe of linking, discovery and growth."""
         config, seconds = self.config, dict[str, float]()
-        edited = edit_spans(corpus, corrections) if corrections else Edited(corpus, (), {})
-        lines = edited.lines
+        documents, lines, came = edit_spans(corpus, corrections)
         with timed("encode and search", seconds):
             if memory is None:
-                mentions = self._mentions(edited.documents, edited.documents.order)
+                mentions = self._mentions(documents, documents.order)
             else:
                 encoder = self.encoder if self._entities is None else self._entities.fitted
-                mentions = memory.mentions(edited.documents, encoder, self.kb, self.announce, self._search_all)
+                mentions = memory.mentions(documents, encoder, self.kb, self.announce, self._search_all)
             apart = {id_ for line in lines if line.kind == "different" for id_ in line.mentions} if lines else None
             settings = self._search_settings(mentions, config.k, within_threshold=True, apart=apart)
             nearest = retrieve(mentions, settings, self.announce, self._search_all)
@@ -383,7 +365,7 @@ class Linker:
                 before = clustered(weighed.graph(config.k)).entity
                 constraints, clusters = constraints.sparing(before, clusters, partial(clustered, graph))
                 decisions = constraints.decisions
-            arrays = {**nearest.lists, **edited.arrays, **weighed.kept}
+            arrays = {**nearest.lists, **came, **weighed.kept}
             if weighed is not nearest or weighed.limit is not None or decisions is not None:  # lists make another
                 arrays |= graph_arrays(graph, decisions)
             del graph  # the description needs its memory
@@ -423,12 +405,7 @@ class Linker:
     def _search_settings(
         self, mentions: Mentions, k: int, *, within_threshold: bool = False, apart: Collection[str] | None = None
     ) -> SearchSettings:
-        """Return the settings of a search for the ``k`` nearest mentions and, with a knowledge base, nearest entities.
-
-        With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but all are kept
-        if an edge model or average linkage needs them. In a list, equal names are one, but for those ``apart``; None
-        says that there are no corrections.
-        """
+        """Return the settings of a search; equal names of a list are one, but for those ``apart`` by corrections."""
         config = self.config
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         entities = None if self._entities is None else self._entities.by_group(config.map_types)
@@ -443,10 +420,7 @@ class Linker:
         return SearchSettings(self.kb, entities, groups, compared, config.candidates, within, alone, first)
 
     def _with_thresholds(self, nearest: Retrieval, memory: Memory | None) -> tuple[Retrieval, dict[str, float]]:
-        """Return neighbours with the thresholds of their gaps, and the gaps: estimated, or those of the run that grows.
-
-        Without gaps, such as with a transformer or a chosen threshold, the neighbours stay as they are.
-        """
+        """Return neighbours with the thresholds of their gaps, and the gaps: estimated, or those that a run keeps."""
         gaps, config = dict[str, float](), self.config
         is_by_letters = isinstance(self.encoder, NgramEncoder) and self._reranker is None and self.edges is None
         if memory is not None and (self.kb is None or memory.has_same(self.kb)):

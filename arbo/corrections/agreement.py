@@ -115,11 +115,7 @@ def agree(lines: Sequence[Correction], domain_of: Mapping[str, str | None], kb: 
 
 
 def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeBase | None) -> tuple[Any, Claim]:
-    """Return the subject of a line, mentions or one of them, and what the line claims of it.
-
-    The claim is ``unknown``, and ends with the reason, unless each id means one entity: it may mean several if an
-    obsolete id became several.
-    """
+    """Return the subject of a line and its claim: ``unknown``, with a reason, unless each id means one entity."""
     if line.kind in ("same", "different"):
         return frozenset(line.mentions), (line.kind,)
     (mention,), value = line.mentions, line.value

@@ -1,13 +1,12 @@
 """Turn corrections into decisions about the mentions of a graph, and find the mentions that follow them.
 
-How far a correction spreads is a setting (`LinkerConfig.spread`). ``none``: no mention follows a corrected one: the
-edges out of it are left out. ``same-name``: besides, an uncorrected mention of the same compared name, type and domain
-gets the same root (the entity, new entity, or none of the knowledge base), unless corrections of that name disagree, or
-it is no name: "she" and "the company" mean others elsewhere. ``graph``: mentions of the same name get the same root,
-and the edges of the graph do the rest. ``unlinked``: the same, but up to here, mentions that nobody decided on keep the
-entity that they have without corrections: only those without one follow along the graph. A mention that is as similar
-as `SURE` to an entity stays with it, unless its own document or two documents that agree say otherwise of its name.
-Nothing that a person decided is overruled by what spreads from others.
+How far a correction spreads is a setting (`LinkerConfig.spread`). ``none``: the edges out of a corrected mention are
+left out. ``same-name``: besides, an uncorrected mention of the same compared name, type and domain gets the same root
+(the entity, new entity, or none of the knowledge base), unless corrections of that name disagree, or it is no name,
+such as "she". ``graph``: mentions of the same name get the same root, and the edges of the graph do the rest.
+``unlinked``: the same, but mentions that nobody decided on keep the entity that they have without corrections. A
+mention that is as similar as `SURE` to an entity stays with it, unless its own document or two documents that agree say
+otherwise of its name. Nothing that a person decided is overruled by what spreads from others.
 """
 
 from __future__ import annotations
@@ -197,10 +196,9 @@ def _namesakes(
 
 
 def name_numbers(mentions: pa.Table, *, per_document: bool) -> Ids:
-    """Return a number for each mention: the same for the same compared name, type and domain, as far as these spread.
+    """Return a number for each mention: the same for the same compared name, type and domain, perhaps ``per_document``.
 
-    With ``per_document``, only mentions of the same document have the same number. Mentions such as "she" or "the
-    company" name nothing, and have a number each.
+    Mentions such as "she" or "the company" name nothing, and have a number each.
     """
     code, distinct = coded(names_in(mentions))
     names = [shared_name(name) for name in distinct.to_pylist()]

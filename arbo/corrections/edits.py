@@ -5,22 +5,21 @@ with these, those that another correction gave it, since people see it there. A 
 one that is split, keeps its id, so that other corrections of it still hold; to change a split, split the whole again.
 Added mentions, and further parts, get an id of document and spans, as everywhere (`mention_ids`).
 
-A run that grows obeys all its corrections again, since a later one may replace or contradict an earlier one, or its
-mention may come back. So it keeps the mentions of edited documents as they came, in the array ``given``.
+A run that grows obeys all its corrections again. So it keeps the mentions of edited documents as they came.
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from arbo.corrections.agreement import Claim, settled
 from arbo.corrections.lines import Correction
 from arbo.data import Corpus, Document, Mention
+from arbo.data.arrow import Arrays
 from arbo.data.documents import mention_ids, text_of
 from arbo.data.tables import rows_with
 from arbo.text.checks import Span
@@ -28,17 +27,7 @@ from arbo.text.checks import Span
 _AS_CAME = "given"
 
 
-class Edited(NamedTuple):
-    """Documents with corrected mentions."""
-
-    documents: Corpus
-    lines: Sequence[Correction]
-    """All corrections; those of spans say what became of them."""
-    arrays: dict[str, npt.NDArray[Any]]
-    """The array from which `uncorrected` restores the edited documents, if there are any."""
-
-
-def uncorrected(documents: Corpus, arrays: Mapping[str, npt.NDArray[Any]]) -> Corpus:
+def uncorrected(documents: Corpus, arrays: Arrays) -> Corpus:
     """Return the documents of a run with the mentions that they had before corrections."""
     if _AS_CAME not in arrays:
         return documents
@@ -52,11 +41,14 @@ def _mention(row: dict[str, Any]) -> Mention:
     return Mention(**{**row, "spans": tuple(map(tuple, row["spans"])), "gold": gold})
 
 
-def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
-    """Return the documents with the mentions that the corrections of spans say."""
+def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> tuple[Corpus, Sequence[Correction], Arrays]:
+    """Return the documents with the mentions that the corrections of spans say, and what became of all corrections.
+
+    The array is that from which `uncorrected` restores the edited documents, if there are any.
+    """
     ids = dict.fromkeys(line.document for line in corrections if line.document is not None)
     if not ids:
-        return Edited(documents, corrections, {})
+        return documents, corrections, {}
     known = documents.with_ids(ids)
     lines = _by_first_spans(known.values(), corrections)
     lines = settled(lines, [None if line.document is None else _claim(line) for line in lines])
@@ -72,7 +64,7 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> Edited:
     edited = {name: _edited(known[name], lines, places, used) for name, places in about.items()}
     came = {name: [asdict(mention) for mention in known[name].mentions] for name in about}
     arrays = {_AS_CAME: np.frombuffer(json.dumps(came).encode("utf-8"), np.uint8)} if came else {}
-    return Edited(documents.replaced(edited), lines, arrays)
+    return documents.replaced(edited), lines, arrays
 
 
 def _claim(line: Correction) -> tuple[Hashable, Claim]:

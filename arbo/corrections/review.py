@@ -3,9 +3,9 @@
 Every decision is on disk before the next mention is shown, so that a review ends at any moment and goes on later. The
 run does not change; `--corrections` of `arbo link` and `arbo discover` obeys the file.
 
-First come the mentions where a look is expected to mend the most errors. A decision on a mention counts for its twins
-too: the mentions of the same compared name, type and domain, which corrections with ``spread`` follow. So names are
-asked, not mentions (once for all types if a link is kept). A name is worth its number of mentions times its *doubt*:
+A decision on a mention counts for its twins too: the mentions of the same compared name, type and domain, to which
+corrections spread. So names are asked, not mentions (once for all types if a link is kept). First come those that are
+worth most, the number of their mentions times their *doubt*:
 
 - 1 minus its confidence or, if it is unknown, 0.5; of a link in a run without confidence, the share of the links with a
   higher similarity times the share of those with a larger margin over the second entity, half of the equal ones counted
@@ -13,8 +13,7 @@ asked, not mentions (once for all types if a link is kept). A name is worth its 
 - for a mention of a discovered entity, this times the logarithm of the size of its cluster to base 2, plus 1: a
   decision on one name of a large cluster divides it.
 
-With the gold annotations as the reviewer, this order is compared with others by ``benchmarks/review.py``. Of a list of
-names or a table, pairs of rows are asked, see `arbo.corrections.pairs`.
+Of a list of names or a table, pairs of rows are asked, see `arbo.corrections.pairs`.
 """
 
 import errno
@@ -71,10 +70,9 @@ class Queue(NamedTuple):
 
     @classmethod
     def of(cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = ()) -> Self:
-        """Order the names of a run by twins times doubt: the wrong mentions that a decision is expected to mend.
+        """Order the names of a run by twins times doubt, and equal ones by their place in the documents.
 
-        Names that are equal in this are in the order of the documents. ``decided`` are the ids of mentions on which
-        somebody decided: their names are left out. Of ``dropped``, which are no mentions, only they themselves are.
+        The names of mentions whose ids are ``decided`` are left out; of ``dropped`` mentions, only they themselves.
         """
         name = names_of(run)
         left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
@@ -317,9 +315,8 @@ class Review:
     def answer(self, link: Link | None, corrections: Sequence[Mapping[str, Any]]) -> None:
         """Append the corrections of an answer, with the author and the time; raise UsageError if that is impossible.
 
-        ``link`` is that of the mention that was asked about; None if none was. Half a line is not left behind. If it is
-        unknown whether lines reached the disk, they stay, and can be undone. The review goes on if the answer decides
-        the present question, or that of any other mention.
+        ``link`` is that of the mention that was asked about, if one was. Half a line is not left behind; if it is
+        unknown whether lines reached the disk, they stay, and can be undone.
         """
         more = {"author": self.author} if self.author else {}
         more["date"] = datetime.now(UTC).isoformat(timespec="seconds")

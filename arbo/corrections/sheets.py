@@ -1,17 +1,8 @@
 """Corrections in a spreadsheet: a table that `arbo export` wrote, whose column ``reviewed`` a person filled in.
 
-| cell | what it says of the mention of the row |
-|---|---|
-| blank | nothing |
-| ``ok`` | its link is right, or that it is NIL |
-| ``D004414``, or ``D1; D2`` | its entity, or several |
-| ``NIL`` or ``-`` | not in the knowledge base |
-| ``new: marsh fever`` | a new entity |
-| ``not`` | not the entity of the row; the right one is unknown |
-| ``drop`` | no mention, if it is in one piece |
-
-Rows may be sorted, left out, or moved to another table; ``mention_id`` says which mention they are about. A column
-``author`` names who reviewed a row.
+A cell is blank, or ``ok`` (the link is right, or NIL), ``D1`` or ``D1; D2`` (its entity, or several), ``NIL`` or ``-``,
+``new: NAME``, ``not`` (another, unknown entity), or ``drop`` (no mention). Rows may be sorted, left out, or moved to
+another table: ``mention_id`` says which mention they are about. A column ``author`` names who reviewed a row.
 """
 
 import re
