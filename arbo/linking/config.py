@@ -1,11 +1,9 @@
 """The settings of a linker, and what follows the gap of a knowledge base by default: entity threshold, confidence.
 
 The gap is the share of mentions whose entity the knowledge base lacks, estimated from the scores of a run, for all
-mentions and for each type. A mention whose entity is there is mostly far nearer to it than to the next entity; one
-whose entity is missing hardly ever is. How often the first is so depends on how many spellings the knowledge base
-knows: the names whose words another name of their entity has, in another order or form, say it. The constants were
-chosen on the development parts of seven corpora, and of the same with 30 % of the entities removed; see
-`benchmarks/default.py`.
+mentions and for each type. A mention whose entity is there is mostly far nearer to it than to the next entity, the
+more often, the more spellings the knowledge base knows; one whose entity is missing hardly ever is. The constants were
+chosen on development parts of seven corpora, also with 30 % of the entities removed; see `benchmarks/default.py`.
 
 The odds of a link by n-grams are the ratio of its lead and its dissimilarity, times a constant that falls with the gap.
 Of the NIL decisions, as many are right as the gap says, or more if the threshold does not explain them.
@@ -139,10 +137,7 @@ class LinkerConfig(Settings):
             raise UsageError(f"nil_threshold needs nil_linkage 'average'; {remedy}")
 
     def of_list(self) -> Self:
-        """Return the settings for a list of names: at least 8 neighbours, and average linkage up to a threshold.
-
-        A bracket of a name defines no abbreviation.
-        """
+        """Return the settings for a list of names: at least 8 neighbours, average linkage, and no abbreviations."""
         limit = self.nil_threshold if self.mention_threshold == "default" else self.mention_threshold
         more: Any = {"expand_abbreviations": False, "nil_linkage": "average", "nil_threshold": limit}
         return replace(self, treat_as="list", k=max(self.k, _OF_LIST), **more)
@@ -249,10 +244,7 @@ def threshold_for(gap: float) -> float:
 
 
 def _share_of_twins(kb: KnowledgeBase) -> float:
-    """Return the share of aliases that have the words of another name of their entity, in any order.
-
-    It is the mean over 2,000 entities with aliases, chosen by the hashes of their ids; 0 if no entity has aliases.
-    """
+    """Return the share of aliases with the words of another name of their entity, in any order, of 2,000 entities."""
     has_aliases = pc.greater(pc.fill_null(pc.list_value_length(kb.table["aliases"]), 0), 0).to_numpy(False)
     rows = np.flatnonzero(has_aliases)
     rows = rows[np.argsort(kb.keys.ids[rows], kind="stable")[:_SAMPLE]]
@@ -279,10 +271,7 @@ class DefaultConfidence(NamedTuple):
 
     @classmethod
     def for_gap(cls, gap: float | None, is_nil: Bools) -> Self:
-        """Return the confidence for a gap, whose entity threshold leaves some mentions of a run NIL.
-
-        If the gap is unknown (None), the confidence does not depend on the run.
-        """
+        """Return the confidence for a gap, None if it is unknown, and the NIL mentions by its entity threshold."""
         if gap is None:
             return cls(_LOG_ODDS + _PER_GAP * _UNKNOWN_GAP, _UNKNOWN_NIL)
         nils, usual = float(is_nil.mean()), float(np.interp(gap, *_WRONG_NILS))

@@ -6,10 +6,6 @@ mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the kno
 hashes of the entities of the knowledge base; and, of a list, ``names.*``, the fields of `EarlierNames`. Further arrays
 are those of `arbo.corrections.edits`, `arbo.retrieval.reranking` and `arbo.results.graphs`. A run that cannot grow
 keeps its graph.
-
-The n-grams and tokens of a run keep the weights of its first names, so that growing it equals its refit. A run whose
-knowledge base was exchanged for another release therefore differs from a new one in the weights of n-grams; the drift
-says when a new one is advisable.
 """
 
 from collections import Counter
@@ -71,10 +67,7 @@ class Memory:
 
     @property
     def documents(self) -> Corpus:
-        """The documents of the run as they came, before any correction, with a column ``row``.
-
-        The row of a mention in the run is null if the mention is new, or a correction has changed its document.
-        """
+        """The documents of the run as they came, with a column ``row``, null for mentions of edited documents."""
         run, manifest = self.run, self.run.manifest
         mentions = run.mention_table.drop_columns(["gold_entities"])
         mentions = mentions.append_column("row", numbers(np.arange(len(mentions))))
@@ -172,24 +165,17 @@ class Memory:
         return mentions._replace(earlier=search)
 
     def _entity_rows(self, encoder: Encoder, kb: KnowledgeBase | None) -> Ids:
-        """Return the row of each entity of the run in the present base, ascending; -1 if it must be searched again.
-
-        With n-grams, these are entities that are gone or have changed; with another encoder, which may not give the
-        same vector twice, all entities of another knowledge base.
-        """
+        """Return the row of each entity of the run in the present base, ascending; -1 if it must be searched again."""
         if kb is None or self._base is None:
             return np.empty(0, np.int64)
         if self.has_same(kb):
             return np.arange(len(kb))
-        if not isinstance(encoder, NgramEncoder):
+        if not isinstance(encoder, NgramEncoder):  # it may not give the same vector twice
             return np.full(self._base["entities"], -1)
         return Exchange(Keys(self.arrays["kb.ids"], self.arrays["kb.contents"]), kb.keys).unchanged()
 
     def with_notes(self, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
-        """Return the grown run, whose manifest then has the release of its n-grams, the replaced ids, and the drift.
-
-        ``encoder`` is that of the linker, which is not fitted.
-        """
+        """Return the grown run, whose manifest then has the release of its n-grams, the replaced ids, and the drift."""
         manifest = dict(after.manifest)
         if "reading" in self.run.manifest:
             manifest["reading"] = self.run.manifest["reading"]
@@ -266,8 +252,7 @@ def check_release(run: Run, kb: KnowledgeBase | None) -> None:
 def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
     """Return these documents and further ones; raise DataError if the id of a further one is known already.
 
-    Names whose ids are the numbers of their rows are numbered on from the largest number. An index with as many levels
-    as that of the documents gets the names of these.
+    Names whose ids are numbers of rows are numbered on. An index gets the names of that of the documents.
     """
     more, known = Corpus.of(further), documents.tables.documents["document_id"]
     ids: list[str] = more.tables.documents["document_id"].to_pylist()
@@ -300,8 +285,7 @@ def _with(corpus: Corpus, what: Literal["documents", "mentions"], **columns: pa.
 def without(documents: Corpus, ids: Iterable[str]) -> Corpus:
     """Return the documents without the documents and mentions that have these ids.
 
-    Raise UsageError for an unknown id, as that of a mention that a correction added, and for an id of both a document
-    and a mention of another document.
+    Raise UsageError for an unknown id, and for one of both a document and a mention of another document.
     """
     gone, tables = {ids} if isinstance(ids, str) else {*ids}, documents.tables
     mentions, places = tables.mentions, rows_with(gone, tables.documents["document_id"])
@@ -320,10 +304,7 @@ def without(documents: Corpus, ids: Iterable[str]) -> Corpus:
 
 
 def with_rows(documents: Corpus, run: Run) -> tuple[Corpus, Ids]:
-    """Return the documents without the column ``row``, and the row of each mention in the run.
-
-    The row is -1 for a new mention, or one with other spans or another type than in the run.
-    """
+    """Return the documents without the column ``row``, and the row of each mention in the run, -1 if not as there."""
     mentions = documents.tables.mentions
     rows: Ids = pc.fill_null(mentions["row"], -1).to_numpy().copy()
     new = np.flatnonzero(rows < 0)

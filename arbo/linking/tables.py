@@ -3,11 +3,9 @@
 The table of links, with all candidates of each mention, is the largest of a run: a fresh result keeps arrays instead,
 and makes rows and columns of links when somebody asks for them; it saves the table group by group.
 
-Giants are discovered clusters that are too large. NIL mentions are clustered by single linkage, which is prone to
-chaining: one wrong edge joins two clusters of any size. A giant shows that the mention threshold is too high for the
-encoder. The cluster of a frequent entity is large too, but has few names. In CRAFT, whose types have 4,213 to 14,036
-mentions, "mice" makes up 46 % of the mentions of its type, and "gene" and "genes" 26 % of theirs; no correct cluster
-has more than five effective names: 1 divided by the chance that two random mentions of it have the same name.
+Giants are discovered clusters that are too large: under single linkage, one wrong edge joins two clusters of any size.
+The cluster of a frequent entity is large too, but has few names: no correct cluster of CRAFT has more than five
+effective names, 1 divided by the chance that two random mentions of it have the same name.
 """
 
 from __future__ import annotations
@@ -55,10 +53,8 @@ def describe(
 ) -> Result:
     """Make the result of a partition of the mentions of ``retrieval``, which obeys ``constraints``.
 
-    ``confidence`` is that of the decisions on all mentions, at "", and on those of some types.
-
-    The rows of the result's tables, and which mention of a discovered entity is the first, follow the order of the
-    documents.
+    ``confidence`` is that of the decisions on all mentions, at "", and on those of some types. Tables have the order of
+    the documents.
     """
     documents = retrieval.inputs.corpus
     mentions = documents.tables.mentions
@@ -240,22 +236,17 @@ def cluster_table(
 
 
 def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
-    """Make the ids of discovered entities from their first mentions; all differ from each other and from known ids."""
+    """Make the ids of discovered entities from their first mentions; none is an id of the knowledge base."""
     usual = pc.binary_join_element_wise(*strings(["new-"]), mention_ids, *strings([""]))  # `str` would import pandas
     names = chain.from_iterable(usual[some].to_pylist() for some in slices(len(usual)))
-    if len(mention_ids) == len(mention_ids.unique()) and (kb is None or not any(name in kb for name in names)):
+    if kb is None or not any(name in kb for name in names):
         return usual
-    first = mention_ids.to_pylist()
-    name_of: dict[str, str] = {}
-    taken: set[str] = set()
-    for mention_id in sorted(first):  # so that no name depends on the sizes of clusters
-        name, number = f"new-{mention_id}", 1
-        while name in taken or (kb is not None and name in kb):
-            number += 1
-            name = f"new-{mention_id}#{number}"
-        name_of[mention_id] = name
-        taken.add(name)
-    return strings([name_of[mention_id] for mention_id in first])
+    taken = dict[str, str]()
+    for name in sorted(usual.to_pylist()):  # so that no id depends on the sizes of clusters
+        ids = chain([name], (f"{name}#{number}" for number in range(2, len(kb) + len(usual) + 2)))
+        taken[next(id_ for id_ in ids if id_ not in kb and id_ not in taken)] = name
+    id_of = {name: id_ for id_, name in taken.items()}
+    return strings([id_of[name] for name in usual.to_pylist()])
 
 
 def _usual_names(mentions: Inputs, place: Ids, begin: int, end: int) -> pa.Array:

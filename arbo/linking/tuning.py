@@ -109,7 +109,7 @@ def choose(
     """Choose the best configuration; see `Linker.tune`.
 
     ``retrieval`` has at least as many neighbours of each mention as the largest of `ks_of`. Ties go to `independent`,
-    to small k, and to the mention threshold of ``config``.
+    small k, the mention threshold of ``config`` or else the smallest, and no entity threshold or else the largest.
     """
     scoring = _Scoring.of(gold, objective) if objective in LINKING else None
     if scoring is None:
@@ -145,14 +145,9 @@ def ks_of(config: LinkerConfig) -> list[int]:
 def _linking_plan(
     retrieval: Retrieval, scoring: _Scoring, config: LinkerConfig, method: Method | None
 ) -> list[Callable[[], Trial]]:
-    """Plan the trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen.
-
-    `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
-    linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
-    The linker's own thresholds are included, so that tuning over all methods never chooses a worse configuration
-    than the linker's own. Of each nested method, one partition has all entity thresholds above a mention
-    threshold, or all mention thresholds above an entity threshold; its best threshold is a trial.
-    """
+    """Plan the trials of each method (or only ``method``), k and pair of thresholds; the first best is chosen."""
+    # The linker's own thresholds are included, so that no worse configuration is chosen. A trial of a nested method is
+    # the best threshold of one partition, with all thresholds of one kind above one of the other.
     ks, usual = ks_of(config), config.limits(retrieval.threshold)
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, usual[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, usual[1])
@@ -327,10 +322,7 @@ class _Steps(NamedTuple):
         return cls(threshold[changes], score[changes])
 
     def best_entity_threshold(self, start: Trial) -> Trial:
-        """Return the trial with the best entity threshold; of the ranges with the best score, choose the last.
-
-        Its threshold is the middle of this range, or None for the range without an end.
-        """
+        """Return the trial with the middle of the last range with the best score; None for the range without an end."""
         place = int(np.flatnonzero(self.score == self.score.max())[-1])
         chosen = None if place + 1 == len(self.score) else self._middle(place)
         return replace(start, entity_threshold=chosen, score=float(self.score[place]))
@@ -338,10 +330,7 @@ class _Steps(NamedTuple):
     def best_mention_threshold(
         self, start: Trial, usual: float, name: str = "mention_threshold", *, kept: bool = False
     ) -> Trial:
-        """Return the trial with the best mention threshold, which is ``usual`` if that is best or ``kept``.
-
-        Otherwise, it is the middle of the first range with the best score. ``name`` may be another threshold.
-        """
+        """Return the trial with ``usual`` if that is best or ``kept``, else the middle of the first best range."""
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(usual), side="right")) - 1
         place = int(np.nanargmax(self.score))
