@@ -178,8 +178,7 @@ _Clusters = list[dict[str, Any]]
 def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints]:
     """Return the clusters that are not the same in both runs, and the pairs of these that share mentions, (3, pairs).
 
-    A pair has the place of the earlier and of the later cluster, and the number of mentions that both have. Clusters
-    are the same if id, entity and all mentions are.
+    A pair has the places of both clusters, and the number of mentions that they share.
     """
     shared, n = row_in_a >= 0, max(1, len(b.cluster_table))
     pair, count = np.unique(a.cluster_rows[row_in_a[shared]] * n + b.cluster_rows[shared], return_counts=True)

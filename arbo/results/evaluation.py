@@ -292,10 +292,7 @@ def _nil_lines(
 def _cluster_lines(
     truth: Ids, cluster: Ids, document: Ids, chosen: Bools, suffix: str, *, singletons: bool = True
 ) -> list[Line]:
-    """Return the agreement of clusters with gold classes, over the chosen mentions, of which there are some.
-
-    Above `MOST_WITH_INTERVALS` mentions, there are no intervals.
-    """
+    """Return the agreement of clusters with gold classes over the chosen mentions, of which there are some."""
     over = f"{int(chosen.sum()):,} mentions with a gold id or cluster"
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval

@@ -97,9 +97,8 @@ def documents_of(run: Run, ids: Ids | str, *, as_classes: bool = False, renamed:
     """Return the documents of a run, with links (for NIL, the discovered entity, or none) or annotated ids as gold ids.
 
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
-    ``renamed`` maps ids of links to those to write.
-    Raise UsageError if the run was saved without texts, ``ids`` is unknown, or it is ``"gold"`` but no mention is
-    annotated.
+    ``renamed`` maps ids of links to those to write. Raise UsageError if the run has no texts, ``ids`` is unknown, or it
+    is ``"gold"`` but no mention is annotated.
     """
     check_choice("ids", ids, get_args(Ids))
     if ids == "gold" and len(run.mention_table) and all(labels is None for labels in run.gold_labels):
@@ -172,16 +171,12 @@ def _runners_up(run: Run) -> dict[str, pa.Array]:
 
 
 def _metadata(run: Run, mentions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the further columns of mentions and documents; lists, objects, mixed types and long integers as JSON.
-
-    Lists of objects of a document, such as passages of BioC, are left out: each row would repeat them.
-    """
+    """Yield the further columns of mentions and documents; lists, objects, mixed types and long integers as JSON."""
     yield from _columns_of(mentions)
     documents, home = np.unique(run.document_rows, return_inverse=True)
-    rows = metadata_in(run.document_table.take(numbers(documents)))
-    rows = [
-        row and {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))}
-        for row in rows
+    rows = [  # without lists of objects, such as passages of BioC, which each row would repeat
+        {key: one for key, one in row.items() if not (type(one) is list and dict in map(type, one))}
+        for row in metadata_in(run.document_table.take(numbers(documents)))
     ]
     for key, values in _columns_of(rows):
         yield key, values.take(numbers(home))
@@ -215,8 +210,7 @@ def sentences_of(run: Run, rows: Ints) -> list[str | None]:
 def sentence_blocks(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, list[str]]]:
     """Yield, of some thousand mentions at a time, the ends of their sentences, whose text is which, and the texts.
 
-    The ends are where the sentence or sentences of each begin and stop, in characters; (2, mentions). A text that is
-    nothing but its mention needs no look for sentences.
+    The ends are where the sentence or sentences of each begin and stop, in characters; (2, mentions).
     """
     for some in (rows[first : first + _TOGETHER] for first in range(0, len(rows), _TOGETHER)):
         begin, stop = both = np.array(ends_of(run, some), np.int64)

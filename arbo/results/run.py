@@ -206,8 +206,6 @@ class Run:
         """(mentions,) the row of the mention from which each mention is reached; -1 for an entity, and for NIL."""
         links = self.link_rows.select(["parent", "parent_is_mention"])
         is_mention = links["parent_is_mention"].to_numpy()
-        if not is_mention.any():
-            return np.full(len(is_mention), -1)
         return np.where(is_mention, rows_among(links["parent"], self.mention_table["mention_id"]), -1)
 
     def path_of(self, row: int) -> list[int]:
@@ -242,9 +240,7 @@ class Run:
 
 def rows_in(a: Run, b: Run) -> Ints:
     """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
-    now, was = (run.mention_table["mention_id"] for run in (b, a))
-    n = len(was) if now.slice(0, len(was)).equals(was) else 0  # all but the last are those of `a`
-    return np.append(np.arange(n), rows_among(now.slice(n), was))
+    return rows_among(b.mention_table["mention_id"], a.mention_table["mention_id"])
 
 
 def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> "Table":
