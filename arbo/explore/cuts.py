@@ -81,11 +81,8 @@ class Cuts:
         return {kind: self._values(kind) for kind in ("entity", "mention")}
 
     def _values(self, kind: str) -> list[float]:
-        """Return at most `STEPS` values; none is where the search of the run is blind, beyond what it recorded.
-
-        The mention threshold does nothing where average linkage clusters all mentions.
-        """
-        linkage = self.run.manifest["config"].get("nil_linkage")
+        """Return at most `STEPS` values; none is where the search of the run is blind, beyond what it recorded."""
+        linkage = self.run.manifest["config"].get("nil_linkage")  # average linkage of all mentions needs no threshold
         is_moot = kind == "mention" and linkage == "average" and not self.graph.n_entities and self.decisions is None
         is_entity, limit = self.graph.source < self.graph.n_entities, float(self.run.manifest["threshold"][kind])
         weight = self.graph.weight[is_entity if kind == "entity" else ~is_entity]
@@ -146,10 +143,7 @@ def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats]:
 
 
 def _nil_trees(cuts: Cuts) -> tuple[Ints, Ints, Floats]:
-    """Return the edges of the trees of the NIL clusters, between rows of the tables: children, parents and weights.
-
-    They lead away from the first row of each tree.
-    """
+    """Return children, parents (rows) and weights of the edges of NIL clusters, away from the first row of each."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 

@@ -54,8 +54,8 @@ class Decision(BaseModel, extra="forbid"):
 class Page:
     """The page of a run, or of the last run that answers made; ask and answer from one thread at a time.
 
-    Its methods are operations of the web application, which reads their parameters from the signatures; ``payload`` has
-    the blocks. Raise UsageError for what does not apply, and Refused for an unknown mention.
+    Its methods are operations of the web application, with their parameters; ``payload`` has the blocks. They raise
+    UsageError for what does not apply, and Refused for an unknown mention.
     """
 
     payload: Payload
@@ -71,10 +71,9 @@ class Page:
         kb: Path | None = None,
         tell: Tell,
     ) -> None:
-        """Open the page of a run, of whose answers, kept in ``file``, the run ``out`` is made.
+        """Open the page of a run, compared to the run ``before``, or else to that of which it was made.
 
-        It is compared to the run ``before``, or else to that which it was made of. ``kb`` has descriptions of entities,
-        and the review searches it.
+        Answers are kept in ``file``; of them, the run ``out`` is made. The review searches ``kb``.
         """
         self._saved, self._out, self._file, self._author, self._tell = saved, out, file, author, tell
         self._kb = saved.known_base(kb, tell=tell)
@@ -192,11 +191,7 @@ class Page:
         }
 
     def _spread(self, link: Link) -> Answer:
-        """Return which other mentions follow a decision by their name.
-
-        Those that hang on the mention may follow too if corrections spread along the graph, which only the new
-        partition tells.
-        """
+        """Return which other mentions follow a decision by their name; only a new partition tells who else follows."""
         run, names = self._review.run, self._review.queue.names
         row, spread = run.row_of[link.mention.id], run.manifest["config"].get("spread")
         rows = np.flatnonzero(names == names[row]) if spread != "none" else np.array([row])
