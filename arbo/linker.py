@@ -111,9 +111,7 @@ class Linker:
             vars(self)["config"] = LinkerConfig.from_dict(self.config)
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
-            raise UsageError(
-                "a linker cannot use a reranker and an edge model together; leave out one of them (--reranker, --edges)"
-            )
+            raise UsageError("a linker cannot use a reranker and an edge model together; leave out one of them")
         if self.reranker is None and self.config.skip_margin is not None:
             raise UsageError("skip_margin needs a reranker; choose one (--reranker), or leave skip_margin out")
 
@@ -338,7 +336,7 @@ class Linker:
     def _linked(self, corpus: Corpus, corrections: Sequence[Correction], memory: Memory | None = None) -> Result:
         """Link documents, as far as possible from the memory of a run: the recipe of linking, discovery and growth."""
         config, seconds = self.config, dict[str, float]()
-        documents, lines, came = edit_spans(corpus, corrections)
+        documents, lines, came = edit_spans(corpus, corrections) if corrections else (corpus, corrections, {})
         with timed("encode and search", seconds):
             if memory is None:
                 mentions = self._mentions(documents, documents.order)

@@ -117,10 +117,7 @@ def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Corre
 
 
 def continued(table: pa.Table | None, more: Sequence[Correction]) -> list[Correction]:
-    """Return the corrections in the table of a run, and then more; a line that comes again keeps only its later place.
-
-    Whether those of the run are obeyed is open again.
-    """
+    """Return the corrections in the table of a run, and then more; of a line that comes again, only the later one."""
     records = [(json.loads(row["record"]), row) for row in ([] if table is None else table.to_pylist())]
     again = {json.dumps(line.record, sort_keys=True) for line in more}
     left = (one for one in records if json.dumps(one[0], sort_keys=True) not in again)

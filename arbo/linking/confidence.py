@@ -1,9 +1,8 @@
 """Confidence: the probability that a link is correct, calibrated on gold annotations.
 
-A similarity is not a probability. Platt scaling converts it to one by a logistic function of a link's similarity and
-its lead over the most similar other candidate (Platt 1999, Probabilistic outputs for support vector machines). On
-BC5CDR and NCBI disease, the length of the path and its weakest step do not improve this.
-Without annotations, the gap decides: `arbo.linking.config.DefaultConfidence`.
+Platt scaling makes it of a link's similarity and its lead over the most similar other candidate, by a logistic function
+(Platt 1999, Probabilistic outputs for support vector machines). Without annotations, the gap decides:
+`arbo.linking.config.DefaultConfidence`.
 """
 
 from dataclasses import dataclass
@@ -75,12 +74,11 @@ class Reliability(NamedTuple):
 
 
 def calibrate(features: Weights, right: Bools, document: Ids) -> tuple[Confidence, Reliability] | None:
-    """Fit the confidence of links, and measure its reliability.
+    """Fit the confidence of links, and measure its reliability by fits that leave out a fifth of the documents.
 
-    For the reliability, the documents are divided into at most five parts; further fits leave out one part each, and
-    predict its links. Return None if there are fewer than 20 links, or only one document, or if the links of one of
-    these fits are all correct or all wrong. ``features`` are those of `Retrieval.evidence`, ``right`` says which links
-    are correct, and ``document`` is a code of the document of each; (links, 2) and twice (links,).
+    Return None if there are fewer than 20 links, or only one document, or if the links of one of these fits are all
+    correct or all wrong. ``features`` are those of `Retrieval.evidence`, (links, 2), ``right`` says which links are
+    correct, and ``document`` is a code of the document of each.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold

@@ -90,9 +90,7 @@ class Memory:
         made, was = self.run.manifest["encoder"], self._base
         is_other = was is not None and kb is not None and not self.has_same(kb)
         if is_other and not exchange:
-            raise UsageError(
-                "the run was made with another knowledge base; use the same, or `add` with the new one first"
-            )
+            raise UsageError("the run was made with another knowledge base; use the same, or `add` with the new first")
         free = {"mentions": None, **({"entities": None} if is_other else {})}
         before = {name: value for name, value in made.items() if name not in ("reranker", "skip_margin")}
         scores, scores_now = made.get("reranker"), None if reranker is None else reranker.settings

@@ -223,16 +223,14 @@ def cluster_table(
         usual = strings(names)
     ids = pa.concat_arrays([entities, _new_ids(ids.take(numbers(first)), kb)])
     weakest = clusters.weakest_joins()[label].astype(np.float32)
-    table = pa.table(
-        {
-            "cluster_id": ids,
-            "entity_id": pa.concat_arrays([entities, pa.nulls(len(usual), pa.string())]),
-            "name": pa.concat_arrays([entity_names, usual]),
-            "size": numbers(size.astype(np.int32)),
-            "weakest_join": numbers(weakest, missing=np.isneginf(weakest)),  # people, or nobody, joined the mentions
-        }
-    )
-    return table, place
+    columns = {
+        "cluster_id": ids,
+        "entity_id": pa.concat_arrays([entities, pa.nulls(len(usual), pa.string())]),
+        "name": pa.concat_arrays([entity_names, usual]),
+        "size": numbers(size.astype(np.int32)),
+        "weakest_join": numbers(weakest, missing=np.isneginf(weakest)),  # people, or nobody, joined the mentions
+    }
+    return pa.table(columns), place
 
 
 def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
@@ -323,8 +321,7 @@ def links_of(
     """Return the links of a partition; scores and confidence are computed, so that no vectors are kept.
 
     ``cluster_ids`` are the ids of the clusters, and the place of each mention's cluster among them. ``followed`` says
-    which mentions corrections name, and whose correction each mention follows, -1 for none; (mentions,) both. For
-    ``confidence`` see `describe`.
+    which mentions corrections name, and whose each mention follows, -1 for none. For ``confidence`` see `describe`.
     """
     names = retrieval.inputs
     mention = np.empty(len(names), np.int32)

@@ -30,14 +30,8 @@ from arbo.retrieval.retrieval import Retrieval
 _K = (1, 2, 4, 8)
 _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
-_SAMPLE = (
-    "the threshold stays as it is, since all names have a label: in a sample, the names near them are missing; give "
-    "the whole list, with labels for names chosen at random"
-)
-_CHECK = (
-    "check that gold ids and domains match (--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without "
-    "the knowledge base"
-)
+_SAMPLE = "the threshold stays, since all names have a label: a sample lacks the names near them; give the whole list"
+_CHECK = "check that gold ids and domains match (--kb-xrefs MSH accepts MeSH ids), or tune discovery without --kb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +257,8 @@ class _Scoring:
         if not gold.annotated.any():
             raise DataError("tuning needs mentions with gold annotations, but these documents have none")
         if not gold.in_kb.any():
-            raise DataError(
-                "tuning needs mentions with an entity of the knowledge base, but no annotated mention "
-                f"(of {int(gold.annotated.sum()):,}) has one; {_CHECK}"
-            )
+            wrong = f"but no annotated mention (of {int(gold.annotated.sum()):,}) has one"
+            raise DataError(f"tuning needs mentions with an entity of the knowledge base, {wrong}; {_CHECK}")
         if objective == "nil_f1" and not gold.is_nil.any():
             wrong = "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each annotated mention"
             raise DataError(f"{wrong}; withhold some entities from it")
