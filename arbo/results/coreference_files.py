@@ -41,12 +41,10 @@ def read_clusters(
 ) -> tuple[Clusters, Mapping[str, int]]:
     """Read the clusters of a file by document, perhaps without those of one mention, and count its irregularities.
 
-    A document of CoNLL has the name with which it is read (`arbo.formats.conll`); its mentions are spans of words. Of
-    repeated mentions in a document, the first counts: the one in the first cluster with the mention. The reference
-    scorer 8.01 differs for unusual files. It keeps repeated mentions that are not in the key, counts comments inside a
-    document as words, ignores text that is not a bracket, searches a whole line without tabs and not only its last
-    column, compares the names of documents as they are written, and reads only the last of several documents with the
-    same name. A mention of CorefUD is its words with its head or, without ``heads``, its words.
+    Mentions of CoNLL are spans of words; of CorefUD, words with their head or, without ``heads``, words. Of repeated
+    mentions in a document, the one in the first cluster with it counts. The reference scorer 8.01 differs for unusual
+    files: it keeps repeated mentions that are not in the key, counts comments as words, ignores text that is not a
+    bracket, searches a whole line without tabs, and reads only the last of several documents with the same name.
 
     Raise DataError, with file and line, if the file cannot be read or is malformed, or has no documents.
     """

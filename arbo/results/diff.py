@@ -277,21 +277,20 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) 
     cases = [*is_null[:2], ~_differ(*entities), *is_null[2:]]
     kind = np.select(cases, ["new", "gone", "regrouped", "linked", "unlinked"], "moved").tolist()
     pairs = zip(*(ids.to_pylist() for ids in entities), strict=True)
-    return pa.table(
-        {
-            **dict(zip(("mention", "document", "text"), described.columns, strict=False)),
-            "change": strings(kind),
-            "entity_before": entities[0],
-            "entity_after": entities[1],
-            "cluster_before": was["cluster_id"],
-            "cluster_after": now["cluster_id"],
-            "parent": now["parent"],
-            "weight": now["step"],
-            "gold": described["gold"],
-            "sentence": strings(sentences),
-            "cause": strings([causes.get(before or "") or causes.get(after or "") for before, after in pairs]),
-        }
-    )
+    columns = {
+        **dict(zip(("mention", "document", "text"), described.columns, strict=False)),
+        "change": strings(kind),
+        "entity_before": entities[0],
+        "entity_after": entities[1],
+        "cluster_before": was["cluster_id"],
+        "cluster_after": now["cluster_id"],
+        "parent": now["parent"],
+        "weight": now["step"],
+        "gold": described["gold"],
+        "sentence": strings(sentences),
+        "cause": strings([causes.get(before or "") or causes.get(after or "") for before, after in pairs]),
+    }
+    return pa.table(columns)
 
 
 def _differ(was: pa.ChunkedArray, now: pa.ChunkedArray) -> Bools:

@@ -121,11 +121,9 @@ def evaluate(
 
 
 def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None, **how: bool) -> dict[str, Evaluation]:
-    """Score several runs of the same documents with the same gold classes, so that they can be compared.
+    """Score several runs of the same documents with the same gold classes: those of the first with a knowledge base.
 
-    The gold classes come from the first run with a knowledge base, which may know that two gold ids belong to one
-    entity; for ``how`` see `evaluate`. Raise UsageError if the runs have different mentions or gold annotations, or
-    there is no run.
+    For ``how`` see `evaluate`. Raise UsageError if the runs have different mentions or gold annotations, or are none.
     """
     if not runs:
         raise UsageError("there are no results to compare; give one or more by name")

@@ -87,9 +87,8 @@ def _ids_with(prefix: str, run: Run, kb: KnowledgeBase) -> dict[str, str]:
         if ids := [one for one in (id_, *kb[id_].alternative_ids) if one.casefold().startswith(start)]:
             found[id_] = ids[0]
     if not found:
-        raise UsageError(
-            f"no entity of the run has an id that begins with {prefix}:; known: {', '.join(get_args(Ids))}"
-        )
+        known = ", ".join(get_args(Ids))
+        raise UsageError(f"no entity of the run has an id that begins with {prefix}:; known: {known}")
     return found
 
 
@@ -104,9 +103,7 @@ def documents_of(run: Run, ids: Ids | str, *, as_classes: bool = False, renamed:
     if ids == "gold" and len(run.mention_table) and all(labels is None for labels in run.gold_labels):
         raise UsageError("no mention of the run is annotated; export the links (--ids links)")
     if not run.has_texts:
-        raise UsageError(
-            "the run has no texts, which are needed here; link again without texts=false, or export as csv"
-        )
+        raise UsageError("the run has no texts, as the format needs; link again without texts=false, or export as csv")
     mentions, gold = run.mention_table, None
     if ids != "gold":
         linked = run.link_table["cluster_id" if ids == "links" else "entity_id"].combine_chunks()
