@@ -70,10 +70,8 @@ def shell(
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
         f"connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
-    html = _static("page.html").format(
-        policy=escape(policy), title=escape(title), style=style, script=script, data=data
-    )
-    return html, policy
+    head = {"policy": escape(policy), "title": escape(title)}
+    return _static("page.html").format(**head, style=style, script=script, data=data), policy
 
 
 def _block(name: str, content: bytes) -> str:
@@ -118,17 +116,15 @@ class Payload:
     @cached_property
     def overview(self) -> dict[str, Any]:
         """The counts, scores (none without gold annotations), dissimilarities and sizes of the run; ready for JSON."""
-        run, manifest = self.run, self.run.manifest
-        nil, kb = run.link_table["entity_id"].null_count, manifest["knowledge_base"]
+        run, manifest, links = self.run, self.run.manifest, self.run.link_table
+        nil, kb = links["entity_id"].null_count, manifest["knowledge_base"]
         size, count = np.unique(run.cluster_table["size"].to_numpy(), return_counts=True)
         (entries,) = evaluate(run).report("run").systems.values()
-        sure = (
-            run.link_table["confidence"] if "confidence" in run.link_table.column_names else pa.nulls(0, pa.float32())
-        )
+        sure = links["confidence"] if "confidence" in links.column_names else pa.nulls(0, pa.float32())
         return {
-            "mentions": run.link_table.num_rows,
+            "mentions": links.num_rows,
             "documents": len(run.document_table),
-            "linked": run.link_table.num_rows - nil,
+            "linked": links.num_rows - nil,
             "nil": nil,
             "clusters": run.cluster_table.num_rows,
             "discovered": run.cluster_table["entity_id"].null_count,
