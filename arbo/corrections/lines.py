@@ -68,15 +68,12 @@ class Correction:
     kind: str
     """The key that says what was decided, such as ``entity``."""
     value: Any
-    """The value of that key."""
     mentions: tuple[str, ...]
-    """Ids of its mentions; of none if it is about spans."""
+    """Ids of its mentions; none if it is about spans of a document."""
     document: str | None
-    """The document, if it is about spans."""
     spans: tuple[Span, ...]
     author: str | None
     record: Mapping[str, Any]
-    """The object as it was read."""
     file: str
     line: int
     status: Status = "obeyed"

@@ -25,7 +25,6 @@ class DrawnPairs(NamedTuple):
     together: Bools
     """Whether they are in one cluster."""
     probability: Floats
-    """The probability that they are one."""
     doubt: Floats
     priority: Floats
     """The doubt, divided by a number drawn between 0 and 1; descending."""

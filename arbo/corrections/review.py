@@ -43,12 +43,10 @@ from arbo.results.run import Floats, Ints, Link, Run
 from arbo.text.phrases import shared_name
 
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "drop-all"]
-_AROUND = 60
-"""Characters of context that are shown on either side of a mention."""
+_AROUND, _NAMES = 60, 3
+"""Characters of context on either side of a mention, and other names of an entity, that are shown."""
 NEAR = 1 / 3
 """An entity is shown if its similarity is at least this share of the largest."""
-_NAMES = 3
-"""Number of other names of an entity that are shown."""
 _UNKNOWN = 0.5
 """Doubt about a decision of unknown confidence."""
 
@@ -150,9 +148,8 @@ class Question:
 
     link: Link
     twins: int
-    """Number of undecided mentions of its name, this one included."""
     doubt: float
-    """See `doubts`."""
+    """Both as in `Queue`."""
     before: str
     """The text before the mention, at most `_AROUND` characters; empty if the run has no texts."""
     after: str
@@ -183,7 +180,6 @@ class Review:
     """Ids of the mentions that the file drops; others of their names are asked."""
     author: str | None = None
     kb: KnowledgeBase | None = None
-    """Describes entities, if it is known."""
     limit: int = 10_000
     """Number of questions at most."""
     place: int = 0

@@ -33,11 +33,8 @@ from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
 from arbo.results.views import WRONG, ends_of, wrong_kinds
 
-_CANDIDATES = 4
-"""Number of candidates of a mention on the page."""
-_ALIASES = 12
-"""Number of aliases of an entity on the page."""
-_BINS = 40
+_CANDIDATES, _ALIASES, _BINS = 4, 12, 40
+"""Numbers of candidates of a mention, aliases of an entity, and bars of the dissimilarities on the page."""
 _ELSEWHERE = ("entity_id", "entity_name", "cluster_id")
 _SCRIPTS = "dom charts views views_one views_document views_threshold changes app columns cuts source"
 """The modules that all pages have, each after those that it imports when it is read."""

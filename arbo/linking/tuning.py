@@ -58,7 +58,6 @@ class Tuning:
     """The result of tuning: the chosen configuration and all trials."""
 
     objective: Objective
-    """The score that was maximised."""
     best: Trial
     trials: tuple[Trial, ...] = field(repr=False)
     """All trials; of trials that differ in one threshold only, the best if one partition has them all."""
@@ -248,9 +247,8 @@ class _Scoring:
     annotated: npt.NDArray[np.bool_]
     is_nil: npt.NDArray[np.bool_]
     mention: npt.NDArray[np.integer[Any]]
-    """(pairs,) the mention of each pair of a mention and one of its correct entities."""
     entity: npt.NDArray[np.integer[Any]]
-    """(pairs,) the entity of each pair."""
+    """(pairs,) both: each mention with each of its correct entities."""
 
     @classmethod
     def of(cls, gold: Gold, objective: Objective) -> Self:

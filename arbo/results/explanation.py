@@ -25,8 +25,7 @@ class Step:
     dissimilarity: float | None
     """Dissimilarity of the edge to this step; None at the start."""
     alias: str | None = None
-    """The alias of the entity that is spelt most like the next step; None for a mention, or if its preferred name is
-    closer."""
+    """The alias of the entity that is spelt most like the next step, as in `Candidate`; None for a mention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,6 @@ class Candidate:
 
     id: str
     name: str
-    """Preferred name."""
     alias: str | None
     """The alias that is spelt most like the mention; None if the preferred name is closer."""
     score: float | None

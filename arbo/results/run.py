@@ -55,9 +55,8 @@ class Run:
     cluster_table: pa.Table
     document_table: pa.Table
     entity_table: pa.Table
-    """The entities that are links or candidates."""
     correction_table: pa.Table | None
-    """The corrections and what became of them; None without corrections."""
+    """None without corrections."""
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
     arrays: Callable[[], Arrays] = dict
