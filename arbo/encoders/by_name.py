@@ -29,7 +29,13 @@ def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
     of `DualEncoder.from_pretrained`.
     """
     if isinstance(encoder, (str, PathLike)):
-        return NgramEncoder() if fspath(encoder) == NGRAM else _pretrained(encoder)
+        if fspath(encoder) == NGRAM:
+            return NgramEncoder()
+        try:
+            from arbo.encoders.dual import DualEncoder  # which imports torch
+        except ModuleNotFoundError as error:
+            raise MissingDependency("a transformer encoder", extra="torch") from error
+        return DualEncoder.from_pretrained(encoder)
     if hasattr(encoder, "encode_mentions"):
         return encoder
     if callable(getattr(encoder, "encode", None)):
@@ -38,20 +44,11 @@ def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
     raise UsageError(f"{problem}; for vectors, use arbo.VectorEncoder")
 
 
-def _pretrained(model: str | PathLike[str]) -> Encoder:
-    try:
-        from arbo.encoders.dual import DualEncoder  # which imports torch
-    except ModuleNotFoundError as error:
-        raise MissingDependency("a transformer encoder", extra="torch") from error
-    return DualEncoder.from_pretrained(model)
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class NameModel(Encoder):
-    """Encodes names, without their context, by the method ``encode`` of a model such as a `SentenceTransformer`.
+    """Encodes distinct names by the method ``encode`` of a model such as a `SentenceTransformer`.
 
-    The method takes a list of texts and returns their vectors, (texts, dim), which are compared by the cosine; each
-    distinct name is encoded once. Raise DataError for anything else that it returns.
+    The method takes a list of texts; raise DataError unless it returns their vectors, (texts, dim).
     """
 
     model: Any
@@ -120,8 +117,8 @@ class VectorEncoder(Encoder):
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Look up the vectors of every entity.
 
-        Raise DataError if an entity has no vector, or if a vector differs in length from the first one, is not numeric,
-        or has NaN, infinity or a number too large for float32; or if a matrix does not have one row for each entity.
+        Raise DataError for a missing vector or one of another length, a matrix of another shape, and numbers that are
+        not finite in float32.
         """
         return _stacked("entity", [id_ for (id_,) in kb.columns("id")], self.entities, self.dim)
 

@@ -1,7 +1,6 @@
 """The cross-encoder: a transformer that reads a mention and an entity together, and scores the pair.
 
-Unlike a dual-encoder, it compares the words of both, but it must read every pair. It therefore scores only the
-candidates of a first stage, see `arbo.retrieval.reranking`.
+It must read every pair, and therefore scores only the candidates of a first stage, see `arbo.retrieval.reranking`.
 """
 
 from collections.abc import Sequence
@@ -80,8 +79,7 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
     """Scores a mention and an entity with a transformer over both and a linear layer over its pooled vector.
 
     Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_reranker`. Token types do
-    not distinguish mention and entity, as in the code that the ArboEL paper is based on. The projection of the tower is
-    the linear layer, with one output and a bias, in float32.
+    not distinguish mention and entity, as in ArboEL's code. The tower's projection is the linear layer, with a bias.
     """
 
     kind: ClassVar[str] = "cross-encoder"
@@ -122,11 +120,7 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
         return self._reader.mention_texts(mentions), self._reader.entity_texts(kb)
 
     def spell(self, texts: tuple[Texts, Texts], mention: Ids, entity: Ids) -> list[TokenRow]:
-        """Tokenise pairs of `texts`, given by their indices: first the mention, then the entity.
-
-        Each part gets half of ``max_length``, and whatever the other part does not use. In a row, ``begin`` and ``end``
-        delimit the mention.
-        """
+        """Tokenise pairs of `texts`, given by their indices; ``begin`` and ``end`` of a row delimit the mention."""
         mentions, entities = _spelt(texts[0], mention), _spelt(texts[1], entity)
         least, room, (of_mention, of_entity) = self.halves[0], sum(self.halves), self._reader.spellers
         rows = []
@@ -142,7 +136,7 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
     ) -> Floats:
         """Score mention ``mention[i]`` with the entity in row ``entity[i]``; return unbounded numbers, (pairs,).
 
-        Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed` for the errors.
+        Each distinct pair of texts is read once. See `Tower.embed` for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
         texts = self.texts(mentions, kb.of_rows(used))

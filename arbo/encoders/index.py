@@ -1,8 +1,4 @@
-"""Indexes: a knowledge base on disk with its fitted encoder and its vectors, all mapped into memory.
-
-A changed knowledge base, such as one with added names, is no longer that of the index: its entities are encoded again,
-and the encoder is fitted to its names.
-"""
+"""Indexes: a knowledge base on disk with its fitted encoder and its vectors, all mapped into memory."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -34,9 +30,8 @@ def build_index(
 ) -> KnowledgeBase:
     """Write a knowledge base, the encoder fitted to its names, and the vectors of its entities to a folder.
 
-    Return the knowledge base opened from the folder, which `KnowledgeBase.from_index` opens again. A `Linker` with
-    this knowledge base and the same encoder gives the same results as without an index, and encodes no entity. With
-    another encoder or other settings, a warning is logged and the entities are encoded as usual.
+    Return the knowledge base opened from the folder, which `KnowledgeBase.from_index` opens again. A `Linker` with it
+    and the same encoder encodes no entity; another encoder encodes them as usual, and a warning is logged.
 
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` accepts.
@@ -45,8 +40,7 @@ def build_index(
         announce: shows progress, see `arbo.progress`.
 
     Raises:
-        UsageError: the folder has other content or cannot be written, or the encoder is the user's own and ``fit``
-            returns another encoder, whose state is unknown.
+        UsageError: the folder has other content or cannot be written, or ``fit`` of a user's encoder returns another.
     """
     FORMAT.check_replaceable(Path(path))
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
@@ -91,7 +85,7 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index] | None
 
 def word_index(kb: KnowledgeBase) -> WordIndex:
     """Return the names of a knowledge base by their words, mapped from its index if it has one."""
-    if kb.stored is None or not kb.stored.arrays("words"):
+    if kb.stored is None:
         return WordIndex.of(kb)
     return _mapped(kb.stored, "words", partial(WordIndex.from_arrays, n_entities=len(kb)))
 

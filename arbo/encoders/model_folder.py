@@ -97,10 +97,7 @@ class OneTower(TowerModel, Generic[Config]):
 
     @classmethod
     def from_pretrained(cls, model: files.PathLike, config: Config | None = None, **how: Unpack[Loading]) -> Self:
-        """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
-
-        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-        """
+        """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `load_model`."""
         saved: Any
         (tower, *_), saved, learnt = load_model(model, cls.settings_class, **how)
         return cls(tower, config or saved, fspath(model), learnt)
@@ -130,10 +127,9 @@ def load_model(
     Raise DataError also for a missing or changed file of a model that arbo saved, a model of another ``kind`` (any
     other transformer is a dual-encoder), or one that a newer arbo saved.
     """
-    folder = find_folder(name, how.pop("revision", None))
+    folder, learnt = find_folder(name), ""
     places: tuple[Path, ...] = (folder,)
     config: Any = None
-    learnt = ""
     if (folder / MANIFEST).is_file():
         manifest = _format(kind.format).read(folder)
         files.check_hashes(folder, manifest["files"], _ADVICE)
@@ -150,10 +146,7 @@ def load_model(
 
 
 def _read_modules(folder: Path) -> tuple[Path, EncoderConfig]:
-    """Return the folder of the transformer, and the settings of a model of sentence-transformers.
-
-    Prompts are not read. Raise DataError for modules other than a transformer, a pooling and a normalisation.
-    """
+    """Return the folder of the transformer, and the settings of a model of sentence-transformers."""
     modules = read_json(folder / MODULES, "the list of modules")
     try:
         places = {module["type"].rpartition(".")[2]: folder / Path(module["path"]).name for module in modules}

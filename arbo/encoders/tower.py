@@ -31,18 +31,13 @@ Precision = Literal["float32", "bfloat16", "float16"]
 class Loading(TypedDict, total=False):
     """The options of `Tower.load`, for functions that pass them on."""
 
-    revision: str | None
     device: str | None
     precision: Precision
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Tower:
-    """A transformer and its tokenizer.
-
-    Training changes weights in place and makes the fingerprint wrong: train a `copy`, and make another `copy` of the
-    result.
-    """
+    """A transformer and its tokenizer; training makes the fingerprint wrong: train a `copy`, and copy the result."""
 
     model: Any  # a `transformers.PreTrainedModel`
     tokenizer: Any  # a fast tokenizer of transformers
@@ -50,38 +45,24 @@ class Tower:
     projection: torch.nn.Linear | None = None  # a linear layer after pooling, in float32; None without a projection
 
     @classmethod
-    def load(
-        cls,
-        name: str | PathLike[str],
-        *,
-        revision: str | None = None,
-        device: str | None = None,
-        precision: Precision = "float32",
-    ) -> Tower:
+    def load(cls, name: str | PathLike[str], *, device: str | None = None, precision: Precision = "float32") -> Tower:
         """Load a model from a local folder, or from the hub by name: only safetensors weights, no remote code.
-
-        A model that arbo saved with two towers has them in the subfolders ``mention`` and ``entity``: give one of them,
-        or read both with `DualEncoder.from_pretrained`.
 
         Args:
             name: an existing folder, or a hub name such as ``"org/model"``.
-            revision: branch, tag or commit of a hub model.
             device: a device of torch, such as ``"cuda:1"``; by default a GPU if there is one.
             precision: of weights and computation: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
 
         Raises:
-            MissingDependency: torch or transformers is not installed.
             DataError: the model is not found, cannot be downloaded, has no safetensors weights, is incomplete or
                 damaged, or needs remote code.
-            UsageError: the precision or the device is unknown, the device has too little memory, or a revision is
-                given for a local folder.
+            UsageError: the precision or the device is unknown, or the device has too little memory.
         """
         check_choice("precision", precision, get_args(Precision))
-        folder = pretrained.find_folder(name, revision)
+        folder = pretrained.find_folder(name)
         model, tokenizer, projection = pretrained.load_pretrained(folder, precision=precision)
-        place = device or (
-            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        )
+        best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        place = device or best
         try:
             model = model.to(torch.device(place))
         except (AssertionError, RuntimeError) as error:
@@ -152,8 +133,7 @@ class Tower:
 
         ``"cls"`` takes the vector of the first token, ``"mean"`` the mean of all, ``"mention"`` that of the tokens of
         the mention or the name, or of all if there are none. Without a pooling, a row has a vector for each token,
-        (rows, tokens, dim). The padding of shorter rows, and the vector of a row without tokens, are zeros. The caller
-        sets gradients and dropout, and chooses the rows; rows of similar length need the least padding.
+        (rows, tokens, dim). The padding of shorter rows, and the vector of a row without tokens, are zeros.
         """
         longest = max([1, *(len(row.ids) for row in rows)])
         ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
@@ -193,8 +173,7 @@ class Tower:
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> Floats:
         """Embed rows of tokens in evaluation mode, in batches of similar length; (vectors, dim), row after row.
 
-        Each row has one vector (zeros for a row without tokens) or, without a pooling, one for each token. The mode of
-        the modules is restored afterwards. If memory runs out, batches are halved, which affects only rounding.
+        See `encode` for the vectors. If memory runs out, batches are halved, which affects only rounding.
 
         Raises:
             ArboError: memory is too small for one row.
