@@ -73,8 +73,6 @@ def test_nothing_and_what_cannot_be_candidates() -> None:
     for make, words in (
         (lambda: arbo.Linker().candidates(documents), "this linker has none"),
         (lambda: arbo.Linker(kb).candidates(documents, k=0), "candidates must be an integer of at least 1"),
-        (lambda: Candidates(np.array([[1, 2]]), np.array([[0.5]]), "d", "kb", {}), r"not \(1, 2\) and \(1, 1\)"),
-        (lambda: Candidates(np.array([[1.0]]), np.array([[0.5]]), "d", "kb", {}), "rows of .*, not float64"),
         (lambda: union(candidates([1]), replace(candidates([1]), knowledge_base="other")), r"\[1\] were made .*other"),
         (union, "at least one"),
     ):
@@ -278,9 +276,6 @@ def test_what_the_encoder_is_sure_of_is_not_read() -> None:
 def test_margins_that_cannot_be_meant(skip_margin: Any) -> None:
     with pytest.raises(UsageError, match="skip_margin must be"):
         arbo.LinkerConfig(skip_margin=skip_margin)
-    documents, kb, found = small([[0.9, 0.5]])
-    with pytest.raises(UsageError, match="skip_margin must be"):
-        rerank(indifferent(), found, documents, kb, skip_margin=skip_margin)
 
 
 DRAWN = st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans(), st.booleans(), st.booleans())

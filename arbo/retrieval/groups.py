@@ -1,12 +1,9 @@
 """Groups: the mentions and entities that are compared with each other, by domain, mapped type and document.
 
-A mention has the domain of its document, such as a wiki or a hospital; an entity has its own. Mentions and entities
-without a domain belong to the domain None.
-
-Types of mentions can be mapped to types of entities (`LinkerConfig.map_types`), so that a mention of a chemical is
-neither linked to a disease nor joins the cluster of one. The group of a mention is then its domain and its kind: types
-that the map joins, directly or through other types, form a kind, and all other types form a further one. An entity with
-types of several kinds belongs to that of its first mapped type.
+A mention has the domain of its document, such as a wiki or a hospital; an entity has its own, or None. Types of
+mentions can be mapped to types of entities (`LinkerConfig.map_types`). The group of a mention is then its domain and
+its kind: types that the map joins, directly or through other types, form a kind, and all other types form a further
+one. An entity with types of several kinds belongs to that of its first mapped type.
 
 Neighbours are searched within a group, so that no edge of the graph and no cluster joins two groups. The order of
 equally near neighbours does not depend on other groups.
@@ -41,8 +38,7 @@ from arbo.progress import Announce, quiet
 
 Rows = npt.NDArray[np.int32]
 
-_SMALL = 128
-"""In groups of at most so many mentions, such as documents, all pairs are compared: that is faster than a search."""
+_SMALL = 128  # in groups of at most so many mentions, such as documents, comparing all pairs is faster than a search
 _TOGETHER = 100  # number of such groups whose pairs are in memory
 
 
@@ -59,8 +55,7 @@ class GroupedEntities:
     """Entities by group; the entities of a group are selected when a search first needs them, and kept."""
 
     entities: Searchable | NamedEntities
-    rows: Mapping[Hashable, Rows]
-    """The ascending rows of each group."""
+    rows: Mapping[Hashable, Rows]  # the ascending rows of each group
     _taken: dict[Hashable, Searchable] = field(default_factory=dict, repr=False)
 
     @property
@@ -102,8 +97,7 @@ def search_all(searches: Iterable[Search], k: int, **options: Any) -> Iterator[N
         yield engine.nearest(queries, things, k, self_ids=self_ids, scanner=best_scanner(), **options)
 
 
-SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]
-"""A function like `search_all`, which may search elsewhere."""
+SearchAll: TypeAlias = Callable[..., Iterable[Neighbors]]  # a function like `search_all`, which may search elsewhere
 
 
 def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = True) -> Sequence[Hashable]:
@@ -149,14 +143,10 @@ def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable,
 
 @dataclass(eq=False, slots=True)
 class EncodedKb:
-    """The entities of a knowledge base, which are encoded when they are first needed, and kept.
-
-    The encoder is fitted only to the entities, so that links do not depend on other documents.
-    """
+    """The entities of a knowledge base, which are encoded when they are first needed, by an encoder fitted to them."""
 
     kb: KnowledgeBase
-    encoder: Encoder
-    """The encoder before it is fitted."""
+    encoder: Encoder  # the encoder before it is fitted
     announce: Announce = quiet
     _encoded: tuple[Encoder, Entities] | None = None
     _grouped: dict[str | None, GroupedEntities] = field(default_factory=dict)
@@ -192,8 +182,7 @@ def unmapped(inputs: Inputs, map_types: str | None) -> str | None:
     others = [type_ or "" for type_ in inputs.column("type") if type_ not in mapped]
     if not others:
         return None
-    types = [type_ or "empty" for type_ in sorted(set(others))]
-    shown = ", ".join(types[:5]) + (", ..." if len(types) > 5 else "")
+    shown = listed((type_ or "empty" for type_ in sorted(set(others))), 5)
     effect = "they are compared only with each other and with entities without a mapped type"
     return f"{len(others):,} of {len(inputs):,} mentions have no mapped type ({shown}): {effect}"
 

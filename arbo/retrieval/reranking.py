@@ -1,12 +1,10 @@
 """The second stage: a reranker scores and sorts the candidates of each mention, which are its nearest entities.
 
-A softmax over the candidates of a mention turns the scores into probabilities. Rerankers are trained to separate the
-correct candidate from the others of a mention, so scores of different mentions are not comparable, but probabilities
-are. The dissimilarity of an entity edge is 1 minus the probability: 0 means certain, 1 means excluded. Entities that
-are not candidates have the probability 0. A threshold of 0.5 links an entity that is more likely than all others
-together. The threshold cannot distinguish a mention without a fitting candidate from one with several, and a single
-candidate always has the probability 1: if mentions can be NIL, tune the threshold. Mention edges stay those of the
-encoder.
+A softmax over the candidates of a mention turns the scores, which are not comparable among mentions, into
+probabilities. The dissimilarity of an entity edge is 1 minus the probability, that of no candidate 1. A threshold of
+0.5 links an entity that is more likely than all others together. It cannot tell a mention without a fitting candidate
+from one with several, and a single candidate has the probability 1: if mentions can be NIL, tune the threshold. Mention
+edges stay those of the encoder.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,32 +29,19 @@ RerankFunction: TypeAlias = Callable[[Sequence[MentionInput], Sequence[Sequence[
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
-    """The candidates of each mention of some documents, best first, and their origin.
+    """The candidates of each mention of some documents, best first, and their origin."""
 
-    Raise ValueError if the arrays differ in shape, or entities are no integers.
-    """
-
-    entities: Ids
-    """(mentions, k) rows of the knowledge base, counted from 0; empty places have -1, and come last."""
+    entities: Ids  # (mentions, k) rows of the knowledge base, counted from 0; empty places have -1, and come last
     scores: Floats
     """(mentions, k) float32, in descending order; higher is closer. Empty places, and entities without a score such as
     an added gold entity, have -inf."""
-    documents: str
-    """Fingerprint of the documents."""
-    knowledge_base: str
-    """Fingerprint of the knowledge base."""
-    made_by: dict[str, Any]
-    """Settings of the encoder and of later steps, such as a reranker; ready for JSON."""
+    documents: str  # fingerprint of the documents
+    knowledge_base: str  # fingerprint of the knowledge base
+    made_by: dict[str, Any]  # settings of the encoder and of later steps, such as a reranker; ready for JSON
 
     def __post_init__(self) -> None:
-        entities, scores = np.asarray(self.entities), np.asarray(self.scores, np.float32)
-        if entities.ndim != 2 or entities.shape != scores.shape:
-            shapes = f"{entities.shape} and {scores.shape}"
-            raise ValueError(f"entities and scores must have one shape (mentions, k), not {shapes}")
-        if entities.dtype.kind not in "iu":
-            raise ValueError(f"entities must be integers, rows of the knowledge base, not {entities.dtype}")
-        object.__setattr__(self, "entities", entities.astype(np.int32, copy=False))
-        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "entities", np.asarray(self.entities, np.int32))
+        object.__setattr__(self, "scores", np.asarray(self.scores, np.float32))
 
     @property
     def k(self) -> int:
@@ -146,17 +131,16 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FunctionReranker:
-    """A `Reranker` that calls a function; a softmax over the scores of a mention makes them probabilities.
+    """A `Reranker` that calls a function, which its name alone identifies: its code or model may change unseen.
 
-    The settings hold the function's name alone: arbo cannot tell whether its code or model changed. A saved run keeps
-    the scores, and grows by asking only about mentions that have a new candidate, with all their candidates.
+    A saved run keeps the scores, and grows by asking only about mentions that have a new candidate.
     """
 
     function: RerankFunction
     retrieval_weight: float = 0.0
     threshold: float = 0.5
     whole: ClassVar[bool] = True
-    """The function needs all candidates of a mention at once, since it may choose among them; see `ScoreMemory`."""
+    """The function gets all candidates of a mention at once, see `ScoreMemory`."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -209,8 +193,7 @@ class ScoreMemory:
     """
 
     reranker: Reranker
-    skip_margin: float | None = None
-    """See `rerank`."""
+    skip_margin: float | None = None  # see `rerank`
     announce: Announce = quiet
     known: PairScores | None = None
 
@@ -306,18 +289,11 @@ def rerank(
 ) -> Candidates:
     """Sort the candidates of each mention with a reranker or function, and return them with probabilities as scores.
 
-    Candidates with equal scores keep their order. ``documents`` (see `Linker.link`) and ``kb`` must be those of the
-    candidates. A mention is skipped if the score of its first candidate exceeds that of the second by ``skip_margin``
-    or more, or if the second has no score; its first candidate then has the probability 1. With ``skip_margin=None`` no
-    mention is skipped. For ``expand_abbreviations`` see `LinkerConfig`.
-
-    Raises:
-        DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,
-            infinity, or a wrong number of scores.
-        UsageError: ``skip_margin`` is negative or not a finite number.
+    Candidates with equal scores keep their order. If the score of a mention's first candidate exceeds that of the
+    second by ``skip_margin``, or the second has no score, it is not read, and has the probability 1. For
+    ``expand_abbreviations`` see `LinkerConfig`. Raise DataError if the candidates are of other documents or another
+    knowledge base, or the reranker returned NaN, infinity, or a wrong number of scores.
     """
-    if skip_margin is not None and (type(skip_margin) not in (int, float) or not 0 <= skip_margin < float("inf")):
-        raise UsageError(f"skip_margin must be None or a finite number of at least 0, not {skip_margin!r}")
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations, kb=kb)

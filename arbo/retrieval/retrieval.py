@@ -26,8 +26,7 @@ from arbo.text.names import normalize_name, without_marks
 
 _NEVER = 9
 _LISTS = "mentions", "mention_dissimilarity", "entities", "entity_dissimilarity"
-FROZEN = "encoder."
-"""What the names of the arrays of a fitted encoder begin with."""
+FROZEN = "encoder."  # what the names of the arrays of a fitted encoder begin with
 
 
 class PairScores(NamedTuple):
@@ -40,15 +39,11 @@ class PairScores(NamedTuple):
 class Mentions(NamedTuple):
     """Mentions in the order of a search, mostly `Corpus.order`, and how to encode them."""
 
-    encoder: Encoder
-    """The encoder, fitted."""
+    encoder: Encoder  # the encoder, fitted
     inputs: Inputs
-    encode: Callable[[], Vectors]
-    """Returns their vectors, always the same."""
-    earlier: EarlierSearch | None = None
-    """An earlier search, with which that of their neighbours begins."""
-    known: PairScores | None = None
-    """Known scores of a reranker, see `arbo.retrieval.reranking`."""
+    encode: Callable[[], Vectors]  # returns their vectors, always the same
+    earlier: EarlierSearch | None = None  # an earlier search, with which that of their neighbours begins
+    known: PairScores | None = None  # known scores of a reranker, see `arbo.retrieval.reranking`
 
     @classmethod
     def of(cls, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Self:
@@ -72,18 +67,12 @@ class SearchSettings(NamedTuple):
     """The numbers of neighbours to search for, and where."""
 
     kb: KnowledgeBase | None
-    entities: GroupedEntities | None
-    """The encoded entities of the knowledge base; None without one."""
-    groups: Sequence[Hashable]
-    """(mentions,) the group of each mention, see `arbo.retrieval.groups`."""
-    k: int
-    """Number of nearest other mentions per mention."""
-    candidates: int
-    """Number of nearest entities per mention."""
-    within: float | None = None
-    """Largest dissimilarity of mentions to list; None for no limit."""
-    per_document: bool = False
-    """Whether mentions are compared only with mentions of their own document."""
+    entities: GroupedEntities | None  # the encoded entities of the knowledge base; None without one
+    groups: Sequence[Hashable]  # (mentions,) the group of each mention, see `arbo.retrieval.groups`
+    k: int  # number of nearest other mentions per mention
+    candidates: int  # number of nearest entities per mention
+    within: float | None = None  # largest dissimilarity of mentions to list; None for no limit
+    per_document: bool = False  # whether mentions are compared only with mentions of their own document
     first: Ids | None = None
     """(mentions,) the first mention of the same name, see `arbo.retrieval.groups.first_alike`; only these are compared,
     and all others have one neighbour, this one, at `clustering.average.SAME`. None compares all mentions."""
@@ -94,8 +83,7 @@ class Reasons(NamedTuple):
 
     features: npt.NDArray[np.object_]
     """(edges, most) names of features; NaN for an edge that the edge model did not weigh."""
-    log_odds: Floats
-    """(edges, most) the share of each feature in the log-odds of the edge."""
+    log_odds: Floats  # (edges, most) the share of each feature in the log-odds of the edge
 
     @classmethod
     def of(cls, features: npt.NDArray[np.object_], shares: Weights, most: int | None = None) -> Self:
@@ -110,28 +98,22 @@ class Retrieval:
     """The nearest entities and mentions of each mention, and all that later steps need."""
 
     inputs: Inputs
-    groups: Sequence[Hashable]
-    """(mentions,) the group of each mention, see `arbo.retrieval.groups`."""
+    groups: Sequence[Hashable]  # (mentions,) the group of each mention, see `arbo.retrieval.groups`
     n_entities: int
-    entities: Neighbors
-    """(mentions, candidates) rows of the knowledge base, and their dissimilarities, nearest first."""
-    mentions: Neighbors
-    """(mentions, k) other mentions, and their dissimilarities, nearest first."""
+    entities: Neighbors  # (mentions, candidates) rows of the knowledge base, and their dissimilarities, nearest first
+    mentions: Neighbors  # (mentions, k) other mentions, and their dissimilarities, nearest first
     distance: Callable[[Ids, Ids], Floats]
     """Returns the dissimilarity of pairs of mentions and entities that are not neighbours."""
     offset: float
     """The similarity is this value minus the dissimilarity: 1 for cosines and probabilities, 0 for inner products."""
-    threshold: tuple[float, float]
-    """Default thresholds on entity edges and on mention edges."""
-    settings: dict[str, Any]
-    """The values that identify encoder and reranker in a manifest."""
+    threshold: tuple[float, float]  # default thresholds on entity edges and on mention edges
+    settings: dict[str, Any]  # the values that identify encoder and reranker in a manifest
     within: float | None = None
     """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
     is complete."""
     limit: Weights | None = None
     """(mentions,) the largest dissimilarity of an entity to each mention; None if all have the same threshold."""
-    by_spelling: Bools | None = None
-    """(mentions,) whether spelling chose between equally near entities."""
+    by_spelling: Bools | None = None  # (mentions,) whether spelling chose between equally near entities
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
     as_before: Ids | None = None
@@ -143,8 +125,8 @@ class Retrieval:
     def graph(self, k: int, decisions: Decisions | None = None, more: int = 0) -> Graph:
         """Build the graph, with edges into each mention from its ``k`` nearest mentions and its nearest entity.
 
-        ``more`` roots for decisions follow the entities. A mention for which the decisions rule out an entity has edges
-        from all its candidates.
+        ``more`` roots for decisions follow the entities. A mention with an entity ruled out has edges from all its
+        candidates.
         """
         entities = self.entities.first(1)
         if decisions is not None and len(decisions.wrong):
@@ -193,8 +175,7 @@ class Retrieval:
     def evidence(self, entity: npt.NDArray[np.int32], mention: Ids) -> Floats:
         """Return (mentions, 2): the similarity of ``mention[i]`` and ``entity[i]``, and the lead over other candidates.
 
-        If there is no other candidate, its similarity counts as 0. For a mention without an entity (-1), both columns
-        are -inf.
+        Without another candidate, its similarity counts as 0. For a mention without an entity (-1), both are -inf.
         """
         similarity = self.similarity(self.dissimilarity_to(entity, mention))
         ids, dissimilarity = self.entities.of(mention)
@@ -206,22 +187,17 @@ class Retrieval:
 class EarlierSearch:
     """The lists of an earlier search, since which mentions and entities went and came: searches begin with them."""
 
-    mentions: Neighbors
-    """(earlier mentions, k) rows of earlier mentions."""
-    entities: Neighbors
-    """(earlier mentions, candidates) rows of the earlier knowledge base."""
-    row: Ids
-    """(mentions,) the row of each mention in these lists, or -1 for a new mention; rows ascend."""
-    encoded: Callable[[Ids], Vectors]
-    """Returns the vectors of these mentions."""
+    mentions: Neighbors  # (earlier mentions, k) rows of earlier mentions
+    entities: Neighbors  # (earlier mentions, candidates) rows of the earlier knowledge base
+    row: Ids  # (mentions,) the row of each mention in these lists, or -1 for a new mention; rows ascend
+    encoded: Callable[[Ids], Vectors]  # returns the vectors of these mentions
     near: Callable[[Ids, float], Ids] | None
     """Returns these mentions and all that may be within a dissimilarity of one, ascending, without vectors of all; None
     if vectors are known."""
     number: Ids
     """(earlier entities,) the row of each entity in the knowledge base of now, ascending, or -1 for an entity that is
     gone or has changed; without a knowledge base, nothing."""
-    search_all: SearchAll
-    """Searches what is not known, see `arbo.retrieval.groups.search_all`."""
+    search_all: SearchAll  # searches what is not known, see `arbo.retrieval.groups.search_all`
     links: Callable[[Ids, list[str]], Any] | None  # see `Retrieval`
 
     def nearest_within(
@@ -373,11 +349,7 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
 
 
 def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
-    """Order the equally nearest entities of each list by their spelling, then by their rows.
-
-    The compared form of a name forgets case, accents, the order of words and repeated words: "mM" and "mm" are equally
-    near to both. Only the nearest spelling of an entity's names counts, see `_spelling_distance`.
-    """
+    """Order the equally nearest entities of each list by their spelling, which "mM" and "mm" share, then by rows."""
     ids, dissimilarity = nearest.entities
     if ids.shape[1] < 2:
         return nearest
