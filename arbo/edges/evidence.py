@@ -2,12 +2,11 @@
 
 The log-odds of a pair are those of the names model, less a penalty if the names `differ`, and for each column the
 logarithm of m / u: how often the column is as alike as here in pairs that are one, and in pairs that are not (Fellegi
-and Sunter 1969). m and u are estimated by expectation maximisation from the odds of the names model alone. In a step
-the pairs of a row compete, see `competition`, which keeps families of similar rows (editions, branches) from counting
-as matches; unless most rows have several partners, and the weights fit much better if pairs do not compete. u is that
-of pairs which are near by name: the columns of a family are alike too, and pairs that a column proposes are alike in
-that column by chance. A missing value is no evidence. If different people have one name, all names are believed less:
-so much that names alone would expect as many pairs to be one as names and columns do.
+and Sunter 1969). m and u are estimated by expectation maximisation from the odds of names alone. In a step the pairs
+of a row compete, see `competition`, which keeps families of similar rows (editions, branches) from counting as matches;
+unless most rows have several partners, and the weights fit much better if pairs do not compete. u is that of pairs
+which are near by name, since pairs that a column proposes are alike in that column by chance. If different people have
+one name, all names are believed less: so much that names alone expect as many pairs to be one as names and columns do.
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too.
 
@@ -71,13 +70,10 @@ class Column(NamedTuple):
 
     name: str
     kind: ColumnKind
-    value: Ids
-    """(rows,) the number of each row's value; -1 where it is missing."""
-    number: Weights
-    """(values,) NaN for no number."""
-    grams: csr_matrix | None
-    words: csr_matrix | None
-    """(values, 3-grams or words) 1 for each that a value of texts or codes has."""
+    value: Ids  # (rows,) the number of each row's value; -1 where it is missing
+    number: Weights  # (values,) NaN for no number
+    grams: csr_matrix | None  # (values, 3-grams) 1 for each that a value of texts or codes has
+    words: csr_matrix | None  # (values, words) the same
 
     @classmethod
     def of(cls, name: str, kind: ColumnKind | None, cells: Sequence[str]) -> Self:
@@ -132,10 +128,8 @@ class ColumnWeights(NamedTuple):
 
     column: str
     kind: ColumnKind
-    m: list[float]
-    """The share of pairs that are one."""
-    u: list[float]
-    """The share of pairs that are not."""
+    m: list[float]  # the share of pairs that are one
+    u: list[float]  # the share of pairs that are not
 
     @property
     def log_odds(self) -> LogOdds:
@@ -158,10 +152,8 @@ class Pairs(NamedTuple):
 
     first: Ids
     second: Ids
-    name: LogOdds
-    """The log-odds of the names."""
-    levels: list[Levels]
-    """Of each column."""
+    name: LogOdds  # the log-odds of the names
+    levels: list[Levels]  # of each column
 
     def where(self, some: Bools) -> Pairs:
         """Return some of the pairs."""
@@ -220,16 +212,13 @@ class Evidence:
     """Weighs pairs of names by the names model and by columns, see this module."""
 
     names: NamesModel
-    columns: str
-    """The setting `LinkerConfig.evidence`."""
+    columns: str  # the setting `LinkerConfig.evidence`
     weights: tuple[ColumnWeights, ...] = ()
     """The weights of the columns; empty to estimate them, and the shift, from the names at hand."""
     shift: float = 0.0
     """What is added to the log-odds of names; below 0 if different things often have one name here, as people do."""
-    competes: bool = True
-    """Whether the pairs of a row compete."""
-    reach: float = 0.0
-    """The estimated share of right pairs that names or columns propose; 0 if no column proposes any."""
+    competes: bool = True  # whether the pairs of a row compete
+    reach: float = 0.0  # the estimated share of right pairs that names or columns propose; 0 if no column proposes any
     neighbors: ClassVar[int] = NamesModel.neighbors
 
     def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:

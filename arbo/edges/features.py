@@ -24,8 +24,7 @@ from arbo.text.phrases import PRONOUNS, TOKEN, head_of, tokens_of
 from arbo.text.words import STOP_WORDS, sentences, words
 
 _STARTS = ("", "the", "this that these those", "my your his her its our their", "a an some any another many several no")
-_DEFINITE = 3
-"""The index of the last group in `_STARTS` whose words refer to something known."""
+_DEFINITE = 3  # the index of the last group in `_STARTS` whose words refer to something known
 _CLASSES = (
     "",
     "person per pers human hum people",
@@ -39,8 +38,7 @@ _CLASSES = (
 _BEFORE = "by of , ( in to and with 's is was \" that said as for"
 _AFTER = "'s , ) is was are were and of in who which has had said be ("
 _PART = re.compile("[a-z]+")
-_CONTEXT = 150
-"""Number of characters on either side of a mention that are its context."""
+_CONTEXT = 150  # number of characters on either side of a mention that are its context
 _HASHES = 2**18
 
 
@@ -55,14 +53,10 @@ _LEFT, _RIGHT = (_numbered(["", *group.split()]) for group in (_BEFORE, _AFTER))
 class Names(NamedTuple):
     """The parts of texts that are compared, such as words, heads and letters; each matrix has a row for each text."""
 
-    content: csr_matrix
-    """(texts, hashes): 1 for each content word of the text."""
-    head: csr_matrix
-    """(texts, hashes): 1 for the head of the text, see `head_of`."""
-    letters: csr_matrix
-    """(texts, hashes): counts of character n-grams, as vectors of length 1."""
-    n_words: Ids
-    """(texts,) the number of content words."""
+    content: csr_matrix  # (texts, hashes): 1 for each content word of the text
+    head: csr_matrix  # (texts, hashes): 1 for the head of the text, see `head_of`
+    letters: csr_matrix  # (texts, hashes): counts of character n-grams, as vectors of length 1
+    n_words: Ids  # (texts,) the number of content words
     keys: npt.NDArray[np.object_]
     """(texts, 4): the text in lower case without an article at its start; its content words in alphabetical order; the
     initials of its words with capitals; and the first of these strings without blanks."""
@@ -103,10 +97,8 @@ class Facts(NamedTuple):
     - ``same_text``, ``same_head``: the number of mentions of the document with the same text or head, itself included;
     - ``rank``: the rank by document id and place, so that the order of two mentions does not depend on other documents.
     """
-    context: csr_matrix
-    """(mentions, hashes): the words around each mention, see `hashed_words`."""
-    documents: csr_matrix
-    """(documents, hashes): the words of each document, see `hashed_words`."""
+    context: csr_matrix  # (mentions, hashes): the words around each mention, see `hashed_words`
+    documents: csr_matrix  # (documents, hashes): the words of each document, see `hashed_words`
 
     @classmethod
     def of(cls, mentions: Sequence[MentionInput]) -> Self:
@@ -136,10 +128,7 @@ class Facts(NamedTuple):
 
     @property
     def nameless(self) -> npt.NDArray[np.bool_]:
-        """(mentions,) whether a mention names nothing outside its document.
-
-        It is then a pronoun, a phrase such as "the company", or has no content words.
-        """
+        """(mentions,) whether it is a pronoun, a phrase such as "the company", or has no content words."""
         of = self.columns
         phrase = (of["start"] > 0) & (of["start"] <= _DEFINITE) & (of["capitals"] == 0)
         return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
@@ -232,9 +221,8 @@ MENTION_FEATURES = (
 def mention_pairs(facts: Facts, groups: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
     """Return the distinct pairs of mentions to compare; the mention of lower ``rank`` comes first in each pair.
 
-    Both mentions of a pair have the same group, for which ``groups``, (mentions,), has a code (see
-    `arbo.retrieval.groups`). Mentions that name nothing (see `Facts.nameless`) are compared only within their document.
-    ``neighbors`` are the nearest mentions by an encoder.
+    ``groups`` are codes of the groups of mentions, (mentions,), and ``neighbors`` their nearest mentions by an encoder.
+    Mentions that name nothing (see `Facts.nameless`) are compared only within their document.
     """
     pairs = searched(facts, neighbors).values()
     first, second = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
@@ -252,7 +240,7 @@ def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
     """Return the pairs that each search finds, by its name.
 
     ``near``: mentions near each other in a document; ``words``: mentions of a document that share a word; ``names``:
-    neighbours in different documents. Several searches can find the same pair.
+    neighbours in different documents. Several can find the same pair.
     """
     of = facts.columns
     content = facts.names.content
@@ -288,8 +276,7 @@ def preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
 def mention_features(facts: Facts, first: Ids, second: Ids) -> Floats:
     """Return the features of pairs of mentions; (pairs, features).
 
-    If both mentions of a pair are of one document, ``first`` must be the earlier one. Distances and places are NaN for
-    mentions of different documents.
+    In a document, ``first`` must be the earlier one; between documents, distances and places are NaN.
     """
     of, names = facts.columns, facts.names
     document = of["document"]
@@ -386,17 +373,12 @@ def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: I
 class EntityNames(NamedTuple):
     """The names of some entities of a knowledge base."""
 
-    entities: Ids
-    """(entities,) rows of the knowledge base, ascending."""
-    begin: Ids
-    """(entities + 1,) the index in ``names`` of the first name of each entity, its preferred name."""
+    entities: Ids  # (entities,) rows of the knowledge base, ascending
+    begin: Ids  # (entities + 1,) the index in ``names`` of the first name of each entity, its preferred name
     names: Names
-    columns: Ids
-    """(4, names) the columns `_OF_NAME`."""
-    definitions: csr_matrix
-    """(entities, hashes): the words of each definition, see `hashed_words`."""
-    defined: Bools
-    """(entities,) whether the entity has a definition."""
+    columns: Ids  # (4, names) the columns `_OF_NAME`
+    definitions: csr_matrix  # (entities, hashes): the words of each definition, see `hashed_words`
+    defined: Bools  # (entities,) whether the entity has a definition
 
     @classmethod
     def of(cls, kb: KnowledgeBase, rows: Ids) -> EntityNames:
@@ -414,10 +396,9 @@ class EntityNames(NamedTuple):
         return cls(entities, begin, Names.of(flat), columns.T, hashed_words(definitions), defined)
 
     def most_alike(self, mentions: Names, mention: Ids, row: Ids) -> Ids:
-        """Return the index in ``names`` of the entity's name whose letters are most similar to the mention's; (pairs,).
+        """Return the index in ``names`` of the first of the entity's names with the most similar letters; (pairs,).
 
-        Of equally similar names, the first one is returned. Pair ``i`` is row ``mention[i]`` of ``mentions``, and the
-        entity at index ``row[i]`` in ``entities``.
+        Pair ``i`` is row ``mention[i]`` of ``mentions``, and the entity at index ``row[i]`` in ``entities``.
         """
         count = np.diff(self.begin)[row]
         name = ranges(self.begin[row], count)

@@ -1,12 +1,10 @@
 """The edge model: the weights of edges, learnt from features of pairs that are cheap to compute.
 
 The weight of an edge is 1 minus the probability that its ends mean the same, plus 2^-20 of the dissimilarity of their
-letters, so that ties are rare. Where an edge between two mentions leads both ways, both weights are equal. A mention
-that names nothing (see `Facts.nameless`) has no edges to other documents, and no edge leads from it to an earlier
-mention: "the company" can refer back to a name, but a name does not refer back to "the company". With a knowledge base,
-edges lead back to an earlier mention of the document only if that mention names nothing: an entity is handed on from
-the first name to all later mentions, and from a later name to a "she" before it. Between documents, and without a
-knowledge base, edges between names lead both ways.
+letters, so that ties are rare. Between documents, and without a knowledge base, edges between names lead both ways,
+with equal weights. A mention that names nothing (see `Facts.nameless`) has no edges to other documents, and none to an
+earlier mention: "the company" can refer back to a name, but a name does not refer back to "the company". With a
+knowledge base, edges lead back to an earlier mention of the document only if that one names nothing, such as "she".
 """
 
 import json
@@ -46,10 +44,8 @@ _FORMAT = Format(
 )
 _FEATURES = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
 _TRACE = 2.0**-20
-ENGLISH = "english"
-"""Name of the model that arbo contains, see `benchmarks/edges.py --english`."""
-THRESHOLD = 0.5
-"""Default threshold of an edge model: an edge is kept if it is more likely right than wrong."""
+ENGLISH = "english"  # name of the model that arbo contains, see `benchmarks/edges.py --english`
+THRESHOLD = 0.5  # default threshold of an edge model: an edge is kept if it is more likely right than wrong
 _N_REASONS = 3
 LogOdds = npt.NDArray[np.float64]
 _BLOCK = 100_000
@@ -72,8 +68,7 @@ class EdgeModel:
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges into each mention from others.
 
-        Each mention of ``retrieval`` should have at least `neighbors` neighbours. Without ``kb``, mentions are compared
-        only with each other; with ``k`` = 0, they are not.
+        Each mention of ``retrieval`` should have at least `neighbors` neighbours.
         """
         facts = Facts.of(retrieval.inputs)
         weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k)) if k else retrieval

@@ -26,8 +26,7 @@ NAME_FEATURES = (
     *("names", "single_words", "with_legal", "with_numbers", "with_titles", "tokens_a_name", "names_a_token"),
 )
 """The columns of `NameTable.features`."""
-OF_LIST = NAME_FEATURES.index("names")
-"""The columns from here on are equal for all pairs of a list."""
+OF_LIST = NAME_FEATURES.index("names")  # the columns from here on are equal for all pairs of a list
 _OF_PAIR = NAME_FEATURES.index("letters")
 _DIFFERENT = [NAME_FEATURES.index(name) for name in ("least_parts_left", "most_signs_left", "is_inside")]
 _BLOCK = 20_000
@@ -37,18 +36,12 @@ _NO, _ONE = np.uint64(0), np.uint64(1)
 class EarlierNames(NamedTuple):
     """What a run of a list keeps, so that its names weigh the same when it grows."""
 
-    tokens: npt.NDArray[np.uint8]
-    """The tokens of its first names in UTF-8, divided by line breaks."""
-    holders: Ids
-    """(tokens,) number of first names that have the token."""
-    n_names: Ids
-    """(1,) number of first names."""
-    of_list: npt.NDArray[np.float64]
-    """The features that all pairs have."""
-    pairs: Ids
-    """(pairs, 2) mentions."""
-    scores: Weights
-    """(pairs,) their scores by a model."""
+    tokens: npt.NDArray[np.uint8]  # the tokens of its first names in UTF-8, divided by line breaks
+    holders: Ids  # (tokens,) number of first names that have the token
+    n_names: Ids  # (1,) number of first names
+    of_list: npt.NDArray[np.float64]  # the features that all pairs have
+    pairs: Ids  # (pairs, 2) mentions
+    scores: Weights  # (pairs,) their scores by a model
 
     @classmethod
     def of(cls, tokens: list[str], token: Ids, begin: Ids, kind: npt.NDArray[np.int8]) -> Self:
@@ -68,16 +61,13 @@ class NameTable(NamedTuple):
 
     earlier: EarlierNames | None
     token: Ids
-    begin: Ids
-    """(names + 1,) where the tokens of each name begin."""
-    kind: npt.NDArray[np.int8]
-    weight: npt.NDArray[np.float64]
-    holders: Ids
-    """(tokens,) kind, weight, and number of names that have the token."""
+    begin: Ids  # (names + 1,) where the tokens of each name begin
+    kind: npt.NDArray[np.int8]  # (tokens,)
+    weight: npt.NDArray[np.float64]  # (tokens,)
+    holders: Ids  # (tokens,) the number of names that have the token
     letter: Ids
     letter_begin: Ids
-    comma: Ids
-    """(names,) the number of tokens before the last comma."""
+    comma: Ids  # (names,) the number of tokens before the last comma
 
     @classmethod
     def of(cls, names: Sequence[str], earlier: EarlierNames | None = None) -> Self:
@@ -123,16 +113,12 @@ class NameTable(NamedTuple):
 class _Memory(NamedTuple):
     """What a comparison of two names writes, made once for many."""
 
-    of_x: npt.NDArray[np.int8]
-    of_y: npt.NDArray[np.int8]
-    """How each token is matched; 0 for one that is left."""
-    place: Ids
-    """The token of the other name that each token of the first is matched with, or -1."""
+    of_x: npt.NDArray[np.int8]  # how each token of the first name is matched; 0 for one that is left
+    of_y: npt.NDArray[np.int8]  # the same of the second
+    place: Ids  # the token of the other name that each token of the first is matched with, or -1
     similarity: Weights
-    kinds: Weights
-    """(2, kinds) the number of tokens left of each kind."""
-    places: npt.NDArray[np.uint64]
-    """(letters,) see `_edits`."""
+    kinds: Weights  # (2, kinds) the number of tokens left of each kind
+    places: npt.NDArray[np.uint64]  # (letters,) see `_edits`
 
 
 def differ(features: Floats) -> Bools:
@@ -160,10 +146,9 @@ def _ranks(first: Ids, second: Ids, lists: Neighbors) -> list[Floats]:
 
 @kernel
 def _edits(a: Any, b: Any, places: Any) -> int:
-    """Return the number of insertions, deletions, replacements and exchanges of neighbours between two words.
+    """Return the edits and exchanges of neighbours between the first 64 letters of two words (Hyyro 2003).
 
-    The columns of the table are words of 64 bits (Hyyro 2003), so that only the first 64 letters count. ``places`` are
-    the places of each letter, all 0 before and after.
+    ``places`` are the places of each letter, as bits, all 0 before and after.
     """
     a, b = a[:64], b[:64]
     if len(a) == 0:

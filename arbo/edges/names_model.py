@@ -26,12 +26,10 @@ from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import looked_up
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 
-FILE = "names.json"
-"""The file of the model beside this one."""
+FILE = "names.json"  # the file of the model beside this one
 _PENALTY, _FAR = 4.0, 2.0
 """What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
-_KEPT = "names."
-"""What the names of the arrays that a run keeps begin with."""
+_KEPT = "names."  # what the names of the arrays that a run keeps begin with
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +37,9 @@ class NamesModel:
     """Learnt weights of edges between names alone; 1 for names that `differ`, which have no edge."""
 
     trees: Trees
-    threshold: float
-    """Largest average dissimilarity of clusters that are merged, by default."""
-    earlier: EarlierNames | None = None
-    """What a run that grows knows."""
-    neighbors: ClassVar[int] = 8
-    """Number of nearest names by letters that each name is compared with."""
+    threshold: float  # largest average dissimilarity of clusters that are merged, by default
+    earlier: EarlierNames | None = None  # what a run that grows knows
+    neighbors: ClassVar[int] = 8  # number of nearest names by letters that each name is compared with
 
     @classmethod
     @cache
@@ -104,15 +99,12 @@ class NamesModel:
 class ComparedNames:
     """The mentions that are compared, numbered from 0, with their neighbours by letters."""
 
-    rows: Ids
-    """(names,) the mention of each."""
-    number: Ids
-    """(mentions,) the number of each mention, or -1 if it is one with an earlier one."""
+    rows: Ids  # (names,) the mention of each
+    number: Ids  # (mentions,) the number of each mention, or -1 if it is one with an earlier one
     lists: Neighbors
     names: Sequence[str]
     earlier: EarlierNames | None
-    as_before: Ids | None
-    """(names,) see `Retrieval.as_before`."""
+    as_before: Ids | None  # (names,) see `Retrieval.as_before`
 
     @classmethod
     def of(cls, retrieval: Retrieval, earlier: EarlierNames | None = None) -> Self:

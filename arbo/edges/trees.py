@@ -1,6 +1,7 @@
 """Boosted trees as arrays: fitted by scikit-learn, kept without pickle, and evaluated by numba."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numba
@@ -17,22 +18,16 @@ _MANY = 50_000
 class Trees(NamedTuple):
     """A forest of binary trees, one after the other; children have higher numbers than their parent."""
 
-    feature: npt.NDArray[np.int32]
-    """(nodes,) the column that a node compares; -1 for a leaf."""
-    threshold: npt.NDArray[np.float64]
-    """(nodes,) go left if the feature is at most this number."""
-    left: npt.NDArray[np.int32]
-    right: npt.NDArray[np.int32]
-    """(nodes,) the children of a node are its values in ``left`` and ``right``."""
-    missing_left: npt.NDArray[np.bool_]
-    """(nodes,) go left if the feature is NaN."""
+    feature: npt.NDArray[np.int32]  # (nodes,) the column that a node compares; -1 for a leaf
+    threshold: npt.NDArray[np.float64]  # (nodes,) go left if the feature is at most this number
+    left: npt.NDArray[np.int32]  # (nodes,) the child on the left
+    right: npt.NDArray[np.int32]  # (nodes,) that on the right
+    missing_left: npt.NDArray[np.bool_]  # (nodes,) go left if the feature is NaN
     value: npt.NDArray[np.float64]
     """(nodes,) the log-odds that a leaf adds; of another node, the mean over the training pairs that came there."""
-    roots: npt.NDArray[np.int32]
-    """(trees,) the root of each tree."""
+    roots: npt.NDArray[np.int32]  # (trees,) the root of each tree
     slope: float
-    offset: float
-    """The log-odds are ``slope`` times the sum of the leaves, plus ``offset``."""
+    offset: float  # the log-odds are ``slope`` times the sum of the leaves, plus ``offset``
 
     @classmethod
     def fit(
@@ -84,8 +79,7 @@ class Trees(NamedTuple):
     def shares(self, features: Floats) -> npt.NDArray[np.float64]:
         """Divide the log-odds of pairs among the features that the trees compare; (pairs, features).
 
-        A feature's share is the sum of the changes of the mean at the nodes that compare it (Saabas). The shares of a
-        pair and the mean log-odds of the training pairs add up to its log-odds.
+        A feature's share is the sum of the changes of the mean at the nodes that compare it (Saabas).
         """
         total = np.zeros(features.shape)
         _add(features, *self[:7], total, True)
@@ -99,16 +93,13 @@ class Trees(NamedTuple):
             DataError: the trees are incomplete, have a path that does not end in a leaf, compare a feature beyond the
                 first ``n_features``, or add a number that is not finite.
         """
-        try:
+        with suppress(KeyError, TypeError, ValueError, OverflowError):
             by_name: dict[str, Any] = dict(values)  # type: ignore[call-overload]
             columns = [np.asarray(by_name[name]) for name in cls._fields[:7]]
             trees = cls._of(columns, float(by_name["slope"]), float(by_name["offset"]))
-            is_sound = trees._is_sound(n_features)
-        except (KeyError, TypeError, ValueError, OverflowError):
-            is_sound = False
-        if not is_sound:
-            raise DataError("the edge model is damaged; train it again with arbo train edges", file=file)
-        return trees
+            if trees._is_sound(n_features):
+                return trees
+        raise DataError("the edge model is damaged; train it again with arbo train edges", file=file)
 
     @classmethod
     def _of(cls, columns: Sequence[npt.NDArray[Any]], slope: float, offset: float) -> Self:
