@@ -25,8 +25,7 @@ from threadpoolctl import threadpool_limits
 from arbo.errors import ArboError, MissingDependency, UsageError
 from arbo.scale.parts import code
 
-_WAITING = 64
-"""Number of calls that wait at once, so that neither driver nor executor fills with them; more for many workers."""
+_WAITING = 64  # calls that wait at once, so that neither driver nor executor fills with them; more for many workers
 _LIBRARIES = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 LOCAL = "local"
 _TOKEN = "~/.ray/auth_token"
@@ -60,8 +59,7 @@ def executor(workers: int) -> Iterator[Executor | None]:
 def completed(pool: Executor | None, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Submit functions with their arguments, few at a time, and yield their results in order of completion.
 
-    Without a pool, this process calls them. Raise ArboError if a worker process ended by itself, and the errors of the
-    functions.
+    Without a pool, this process calls them. Raise ArboError if a worker ended by itself, and the functions' errors.
     """
     if pool is None:
         yield from (function(*args) for function, *args in calls)
@@ -77,10 +75,8 @@ def completed(pool: Executor | None, calls: Iterable[tuple[Any, ...]]) -> Iterat
                 yield done.result()
         yield from (future.result() for future in as_completed(waiting))
     except BrokenExecutor as error:
-        raise ArboError(
-            "a worker ended suddenly, perhaps for lack of memory; run the same command again, which goes on with the "
-            "parts that are finished, or use fewer --workers or a smaller --shard-size"
-        ) from error
+        remedy = "run the same command again, which goes on, or use fewer --workers or a smaller --shard-size"
+        raise ArboError(f"a worker ended suddenly, perhaps for lack of memory; {remedy}") from error
 
 
 def _begin(reader: Connection) -> None:
@@ -115,17 +111,12 @@ class Cluster(Executor):
         needs = {"CPU": 1, "GPU": gpus, "memory": memory}
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= amount for name, amount in needs.items()) for node in nodes):
-            raise UsageError(
-                f"no node of the Ray cluster has a CPU and {memory:,} bytes of memory for a task; add such a node, or "
-                "search with a smaller --shard-size"
-            )
+            remedy = "add such a node, or search with a smaller --shard-size"
+            raise UsageError(f"no node of the Ray cluster has a CPU and {memory:,} bytes for a task; {remedy}")
         self._max_workers = int(sum(node.get("GPU" if gpus else "CPU", 0) for node in nodes))
 
     def for_texts(self, memory: int) -> Cluster:
-        """Return the cluster for tasks of so much memory with a GPU each; without, if no node has all of it.
-
-        If the tasks of this one are not told to need memory, those are not either.
-        """
+        """Return the cluster for tasks of so much memory, if its own need any, with a GPU each if a node has one."""
         needed = memory if self.memory else 0
         try:
             return Cluster(needed, gpus=1)
@@ -163,7 +154,7 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
 
     Raises:
         MissingDependency: Ray is not installed.
-        UsageError: no cluster answers, the address is one of Ray Client, or no node has enough memory.
+        UsageError: no cluster answers, or no node has enough memory.
     """
     try:
         import ray
@@ -172,10 +163,6 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
     if ray.is_initialized():
         yield Cluster(memory)
         return
-    if "://" in address:
-        raise UsageError(
-            f"{address} is an address of Ray Client, which arbo does not use; give HOST:PORT of `ray start`"
-        )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address == LOCAL and not os.path.exists(os.environ.get("RAY_AUTH_TOKEN_PATH", os.path.expanduser(_TOKEN))):
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex())  # else Ray writes one, for all later clusters too
@@ -189,9 +176,7 @@ def connected(address: str, workers: int | None = None, memory: int = 0) -> Iter
             numeric = address if ":" in peer else f"{peer}:{port}"
         ray.init(numeric, log_to_driver=False, logging_level="ERROR", **started if address == LOCAL else {})
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        remedy = (
-            "" if address == LOCAL else f"; if it has a token, set RAY_AUTH_MODE=token, and copy the token to {_TOKEN}"
-        )
+        remedy = "" if address == LOCAL else f"; with a token, set RAY_AUTH_MODE=token, and copy it to {_TOKEN}"
         raise UsageError(f"cannot use the Ray cluster {address}: {error}{remedy}") from error
     try:
         yield Cluster(memory)

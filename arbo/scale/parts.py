@@ -87,11 +87,8 @@ class Part(NamedTuple):
         until = time.monotonic() + _SEEN
         while not self.folder.exists():
             if time.monotonic() > until or not self.folder.parent.exists():
-                raise UsageError(
-                    f"{socket.gethostname()} does not see {self.folder}, which was finished; if another command with "
-                    "the same --out has removed it, give each its own --work, and on a cluster one on a disk that all "
-                    "nodes share"
-                )
+                remedy = "give each command its own --work, and on a cluster one on a disk that all nodes share"
+                raise UsageError(f"{socket.gethostname()} does not see {self.folder}, which was finished; {remedy}")
             time.sleep(0.5)
             os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
         return {file.stem: map_array(file) for file in self.folder.iterdir() if file.suffix == ".npy"}

@@ -60,14 +60,11 @@ def in_shards(
 
 
 def search(queries: Path, things: Path, scaled: bool, how: dict[str, Any]) -> Arrays:
-    """Return the lists of some queries in a shard of things; the arguments are the folders of parts.
-
-    The processes of a pool search on the CPU, since each would put its shard on the one GPU.
-    """
+    """Return the lists of some queries in a shard of things; the arguments are the folders of parts."""
     matrix = _matrix(Part(queries).arrays())
     rows = np.arange(matrix.shape[0], dtype=np.int32)
     vectors = Vectors(matrix, rows, rows, len(rows))
-    on: dict[str, Any] = {"scanner": best_scanner()} if parent_process() is None else {}
+    on: dict[str, Any] = {"scanner": best_scanner()} if parent_process() is None else {}  # a pool would share the GPU
     return nearest(vectors, shard_index(things, how["metric"], scaled), **on, **how)._asdict()
 
 
@@ -80,11 +77,7 @@ def shard_index(things: Path, metric: Metric, scaled: bool) -> Index:
 
 
 def _shards(things: Vectors, size: int) -> list[Ids]:
-    """Divide things, by their first vectors, into shards of about ``size`` vectors.
-
-    Equal first vectors count once, and are in one shard, which may exceed ``size`` by those of a thing. Ids ascend in
-    each shard; things without a vector are left out.
-    """
+    """Divide things, by their distinct first vectors, into shards of about ``size`` vectors; ids ascend in each."""
     owner, first, n = np.unique(things.owner, return_index=True, return_counts=True)
     group = np.unique(things.row[first], return_inverse=True)[1]
     vectors = 1 + np.bincount(group, n - 1)  # of the things that have a first vector

@@ -1,8 +1,7 @@
 """A work folder, in which a job embeds texts and searches as tasks for several processes.
 
-The folder keeps finished parts, so that a job that was interrupted goes on when it is started again. A vector depends,
-by rounding, on the texts of its batch: texts are embedded in the slices in which one process embeds them, which depend
-on the texts alone.
+The folder keeps finished parts, so that an interrupted job goes on when it is started again. A vector depends, by
+rounding, on the texts of its batch: tasks embed the slices in which one process embeds them.
 """
 
 from __future__ import annotations
@@ -52,11 +51,7 @@ class Work:
     def embed_all(
         self, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
     ) -> Iterator[tuple[int, Floats]]:
-        """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first.
-
-        Texts become tokens when the call of their task is asked for. Tasks use the device of the pool, or else that of
-        the tower; vectors depend on its kind, and not on its number.
-        """
+        """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first."""
         if not slices:
             return
         pool: Any = self.pool
@@ -64,7 +59,7 @@ class Work:
         if hasattr(pool, "for_texts"):  # a cluster
             weights = sum(weight.numel() for module in tower.modules for weight in module.parameters())
             pool = pool.for_texts(4 * weights + 1_000_000_000)  # torch and the batches need memory too
-        device = getattr(pool, "device", str(tower.model.device))
+        device = getattr(pool, "device", str(tower.model.device))  # on whose kind vectors depend, not on its number
         precision = str(tower.model.dtype).removeprefix("torch.")
         source: Any = tower
         if pool is not None:
