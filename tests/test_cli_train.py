@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     kb.to_jsonl(tmp_path / "kb.jsonl")
     for name, part in (("train", documents[:60]), ("dev", documents[60:]), ("few", documents[:6])):
         part.to_jsonl(tmp_path / f"{name}.jsonl")
-    (tmp_path / "own.json").write_text('{"n_negatives": 4, "batch_size": 4, "gamma": 1}', "utf-8")
+    (tmp_path / "own.json").write_text('{"n_negatives": 4, "batch_size": 4, "n_positives": 1}', "utf-8")
     return tmp_path
 
 
@@ -72,7 +72,7 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     assert trained.tower.projection is not None
     config = replace(arbo.LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)
     assert trained.config == config
-    assert [done.json["training"][name] for name in ("n_negatives", "gamma", "steps")] == [4, 1, 1]
+    assert [done.json["training"][name] for name in ("n_negatives", "n_positives", "steps")] == [4, 1, 1]
     found = run("find", *docs, *kb, "--finder", model, "--json").ok()
     assert found.json["documents"] == 6
     assert all(mention["score"] >= trained.threshold for mention in found.json["found"])

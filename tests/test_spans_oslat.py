@@ -18,11 +18,11 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.spans.model import LabelAttention, LabelAttentionConfig, entity_in_text, label_attention
-from arbo.spans.model_finder import ModelFinder, Pieces, spans_of, word_weights
+from arbo.spans.model_finder import ModelFinder, Pieces, spans_of
 
 torch = pytest.importorskip("torch")
 
-CONFIG = LabelAttentionConfig(max_length=64, max_name_length=16)
+CONFIG = LabelAttentionConfig(max_length=64)
 NAMES = [("fever",), ("kidney cancer", "cancer of the kidney", "left cancer"), ("marsh fever", "fever of the marsh")]
 KB = arbo.KnowledgeBase(arbo.Entity(f"E{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(NAMES))
 TEXTS = ["the fever of marsh patients", "cancer", "in left kidney disease and left kidney cancer of patients", ""]
@@ -95,17 +95,14 @@ def test_each_text_and_each_name_is_read_once(bert: Tower) -> None:
     assert scores_of(model, TEXTS, KB, none, none).shape == (0,)
     ((weight, _),) = attention(model, TEXTS, [1], [0])
     assert (weight.tolist(), scores_of(model, TEXTS, KB, np.array([3]), np.array([0]))) == ([1.0], 0)
-    text, entity = every_pair(3, 3)
     with batches(model.tower) as seen:
-        scores = scores_of(model, TEXTS, KB, np.tile(text, 2), np.tile(entity, 2))[:9]
+        scores_of(model, TEXTS, KB, *every_pair(3, 3))
     assert sum(n for n, _ in seen) == 3 + 6
-    order = np.random.default_rng(0).permutation(9)
-    np.testing.assert_allclose(scores_of(model, TEXTS, KB, text[order], entity[order]), scores[order], atol=1e-5)
 
 
 def test_a_long_text_is_truncated(bert: Tower) -> None:
     model, text = with_head(bert, replace(CONFIG, max_length=6)), "the fever of left kidney patients and marsh"
-    ((row, tokens),) = model.token_rows([text])
+    row, tokens = model.token_row(text)
     assert [text[b:e] for b, e in tokens] == text.split()[:4]
     assert (len(row.ids), row.begin, row.end) == (6, 1, 5)
     (long,), (short,) = (attention(model, [own], [0], [0]) for own in (text, "the fever of left"))
@@ -127,7 +124,7 @@ HOSTILE = [
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_offsets_are_characters_whatever_the_tokenizer_does(request: Any, kind: str, text: str) -> None:
     tower = request.getfixturevalue(kind)
-    ((row, tokens),) = LabelAttention.of(tower, replace(CONFIG, max_length=100)).token_rows([text])
+    row, tokens = LabelAttention.of(tower, replace(CONFIG, max_length=100)).token_row(text)
     begin, end = tokens.T
     assert len(begin) == row.end - row.begin
     assert ((begin >= 0) & (begin <= end) & (end <= len(text))).all()
@@ -141,19 +138,9 @@ def test_offsets_are_characters_whatever_the_tokenizer_does(request: Any, kind: 
 
 def test_letters_keep_their_places_in_decomposed_text(bert: Tower) -> None:
     text = unicodedata.normalize("NFD", "Ô fièvre")
-    ((row, tokens),) = LabelAttention.of(bert, CONFIG).token_rows([text])
+    row, tokens = LabelAttention.of(bert, CONFIG).token_row(text)
     assert bert.tokenizer.convert_ids_to_tokens(row.ids[1:-1]) == ["o", "f", "##i", "##e", "##v", "##r", "##e"]
     assert [unicodedata.normalize("NFC", text[b : b + 2])[:1] for b in tokens[:, 0]] == list("Ôfièvre")
-
-
-def test_a_word_has_the_weights_of_its_tokens() -> None:
-    words = np.array([[0, 4], [5, 9], [10, 12]])
-    tokens = np.array([[0, 2], [2, 4], [3, 7], [9, 10], [10, 12], [12, 12]])
-    weight = np.array([[0.1, 0.2, 0.3, 0.1, 0.2, 0.1], [0, 0, 1, 0, 0, 0]], np.float32)
-    expected = [[0.3 + 0.1, 0.2, 0.2], [1 / 3, 2 / 3, 0]]
-    np.testing.assert_allclose(word_weights(words, tokens, weight), expected, rtol=1e-6)
-    assert word_weights(words[:0], tokens, weight).shape == (2, 0)
-    assert word_weights(words, tokens[:0], weight[:, :0]).tolist() == [[0] * 3] * 2
 
 
 def test_what_becomes_a_span() -> None:

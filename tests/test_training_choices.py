@@ -50,7 +50,6 @@ def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
         (RerankingConfig, {"micro_batch": 1.5}, "micro_batch"),
         (RerankingConfig, {"positives": "1nn"}, "unknown setting 'positives'|unexpected keyword"),
         (LabelAttentionConfig, {"pooling": "tokens"}, "not one of mean, cls"),
-        (LabelAttentionConfig, {"attention_threshold": 1.5}, "from 0 to 1"),
         (CrossEncoderConfig, {"pooling": "mention"}, "pooling 'mention' is not one of cls, mean"),
         (CrossEncoderConfig, {"entity": "[CLS] {name} [SEP]"}, r"leave out its \[CLS\]"),
         (CrossEncoderConfig, {"entity": "{mention}"}, "is no plain field"),
@@ -89,14 +88,14 @@ def test_the_settings_of_papers() -> None:
         (PRESETS["amh-dual"][0], "entity in-batch-hard bce 2e-05 0.1 5 64 adam 1.0 10"),
         (RERANKING_PRESETS["arboel"][0], "2e-05 0.1 5 2 adam 1.0"),
         (RERANKING_PRESETS["pel"][0], "2e-05 0.2 5 4 adamw 1.0"),
-        (arbo.SelfAlignmentConfig(), "0.002 0.1 20 32 adam 1.0 50 0.07 exponential"),
-        (OslatTraining(), "0.0002 0.1 10 32 adam 1.0 100 0.07 exponential 0.25 2.0"),
+        (arbo.SelfAlignmentConfig(), "0.002 0.1 20 32 adam 1.0 50 exponential"),
+        (OslatTraining(), "0.0002 0.1 10 32 adam 1.0 100 exponential"),
     ):
         names = ["learning_rate", "warmup", "epochs", "batch_size", "optimizer", "clip", "n_negatives"]
         if isinstance(settings, TrainingConfig):
             names = ["positives", "negatives", "loss", *names]
         else:
-            names += ["temperature", "schedule", "alpha", "gamma"]
+            names += ["schedule"]
         fields = asdict(settings)
         if isinstance(settings, RerankingConfig):
             del fields["schedule"]
@@ -114,7 +113,7 @@ def test_the_rest_of_the_presets() -> None:
     assert pel_reads.entity == "[CLS] {name} [SEP] {types} [SEP] {description} [SEP]"
     assert (amh.mixup, amh_reads.pooling, amh_reads.metric) == (0.3, "cls", "dot")
     assert PRESETS["amh-mean"] == (amh, replace(amh_reads, pooling="mean"))
-    assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean", attention_threshold=0.05)
+    assert LabelAttentionConfig() == LabelAttentionConfig(pooling="mean")
     assert list(PRESETS) == list(get_args(config.PresetName))
     assert list(RERANKING_PRESETS) == list(get_args(config.RerankingPresetName))
 

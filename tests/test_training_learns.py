@@ -1,6 +1,7 @@
 """Trainings from end to end: what they are taught, that they learn it, and how the best model is chosen."""
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import cycle, starmap
@@ -30,7 +31,7 @@ from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual import trainer as dual
 from arbo.training.dual.plan import Plan
 from arbo.training.dual.trainer import development_scores, train
-from arbo.training.oslat import Contrasts, Synonyms
+from arbo.training.oslat import Contrasts
 from arbo.training.presets import PRESETS
 from clustering.vectors import Vectors
 
@@ -258,27 +259,26 @@ def test_a_tiny_cross_encoder_learns_the_sample(bert: Tower, tmp_path: Path) -> 
     sets=st.lists(st.lists(st.sampled_from("aAbcdef"), min_size=1, max_size=4), min_size=1, max_size=6),
     n=st.integers(1, 8),
     seed=st.integers(0, 99),
-    avoided=st.lists(st.integers(0, 5), max_size=3),
+    together=st.integers(1, 3),
 )
-def test_negatives_are_others_and_as_many_as_are(sets: list[list[str]], n: int, seed: int, avoided: list[int]) -> None:
+def test_negatives_are_others_and_as_many_as_are(sets: list[list[str]], n: int, seed: int, together: int) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity(str(i), own[0], aliases=tuple(own[1:])) for i, own in enumerate(sets)])
-    synonyms, (names, _) = Synonyms.of(kb), kb.names()
-    own = np.unique([i % len(sets) for i in avoided]).astype(int)
-    spellings = [synonyms.spelling[synonyms.of_entities(some)] for some in (own, own[:1])]
-    drawn = synonyms.draw_others(np.arange(len(kb)), spellings, n, np.random.default_rng(seed))
-    for row, entities in zip(drawn, (own, own[:1]), strict=True):
-        negatives = [names[synonyms.place[i]].lower() for i in row[row >= 0]]
-        wrong = {name.lower() for entity in entities for name in sets[entity]}
-        left = {name.lower() for own_ in sets for name in own_} - wrong
-        assert len(negatives) == len(set(negatives)) == min(n, len(left))
-        assert set(negatives) <= left
+    with suppress(arbo.DataError):  # nothing is taught
+        data, names = Contrasts(kb), kb.names().names
+        data.context = data.owner // together
+        for query, *row in data.sampled(data.queries, SelfAlignmentConfig(n_negatives=n, seed=seed), 0):
+            negatives = [names[data.place[i]].lower() for i in row[9:] if i >= 0]
+            entities = np.flatnonzero(np.arange(len(sets)) // together == data.context[query])
+            wrong = {name.lower() for entity in entities for name in sets[entity]}
+            left = {name.lower() for own in sets for name in own} - wrong
+            assert len(negatives) == len(set(negatives)) == min(n, len(left))
+            assert set(negatives) <= left
 
 
 def test_an_entity_with_many_names_is_drawn_no_more_often() -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("few", "x"), arbo.Entity("many", "a", aliases=tuple("bcdefgh"))])
-    synonyms = Synonyms.of(kb)
-    rng, none = np.random.default_rng(0), [np.empty(0, np.int64)]
-    first = [synonyms.owner[synonyms.draw_others(np.arange(2), none, 1, rng)[0, 0]] for _ in range(1000)]
+    entities = [arbo.Entity("few", "x"), arbo.Entity("many", "a", tuple("bcdefgh")), arbo.Entity("own", "y", ("z",))]
+    data, config = Contrasts(arbo.KnowledgeBase(entities)), SelfAlignmentConfig(n_negatives=1)
+    first = [data.owner[data.sampled(data.queries[-1:], config, step)[0, -1]] for step in range(1000)]
     assert 450 < Counter(first)[1] < 550
 
 
@@ -290,21 +290,20 @@ def test_names_are_contrasted_with_their_synonyms_and_with_no_gold_name(bert: To
     for step in range(20):
         batch = it.batch(step, data.queries, np.arange(len(data.queries)))
         for query, *row in batch:
-            own, others = ([all_names[data.synonyms.place[i]] for i in part if i >= 0] for part in (row[:n], row[n:]))
+            own, others = ([all_names[data.place[i]] for i in part if i >= 0] for part in (row[:n], row[n:]))
             assert len({name.lower() for name in own}) == len(own) >= 2
             entity = tb.KB.entities[data.entity[query]]
             assert set(own) <= {entity.name, *entity.aliases}
             gold = {e for d in tb.DOCUMENTS[int(data.context[query])].mentions for e in d.gold or () if e in tb.KB}
             right = {name.lower() for e in gold for name in (tb.KB[e].name, *tb.KB[e].aliases)}
             assert {name.lower() for name in others} == every - right
-    names = Contrasts.of_names(tb.KB)
+    names = Contrasts(tb.KB)
     rows = names.sampled(names.queries, SelfAlignmentConfig(n_positives=2), 0)[:, 1:4]
     assert (rows[:, 0] == names.queries).all()
-    for row, avoided in zip(rows, names.avoided(names.queries), strict=True):
+    for row in rows:
         own = row[row >= 0]
         assert len(set(own)) == len(own) >= 2
-        (owner,) = set(names.synonyms.owner[own])
-        assert set(avoided) == set(names.synonyms.spelling[names.synonyms.owner == owner])
+        assert len(set(names.owner[own])) == 1
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ def test_a_step_of_a_cross_encoder_by_definition(
     assert_near(gradients(trainer), expected, 1e-4)
 
 
-@pytest.mark.parametrize("changes", [{}, {"micro_batch": 2, "temperature": 5.0}])
+@pytest.mark.parametrize("changes", [{}, {"micro_batch": 2}])
 @pytest.mark.parametrize("reads", [tb.READS, replace(tb.READS, pooling="cls", max_length=6)])
 def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, changes: Any, reads: Any) -> None:
     """Loss and gradient in float64, one text and one name at a time, without any padding."""
@@ -154,9 +154,9 @@ def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, ch
 
     def read(text: int, name: int) -> tuple[Any, Any]:
         """Return the vector of the name in the text, and the score of the name."""
-        ((row, _),) = exact.token_rows([it.data.texts[text]])
+        row, _ = exact.token_row(it.pieces.texts[text])
         tokens, names = hidden(row.ids)[row.begin : row.end], exact.name_encoder.entity_texts(tb.KB)
-        (row,) = names.spell(names.row[it.data.synonyms.place[[name]]])
+        (row,) = names.spell(names.row[it.data.place[[name]]])
         vector = hidden(row.ids)[0] if reads.pooling == "cls" else hidden(row.ids).mean(dim=0)
         said = torch.softmax(tokens @ vector, dim=0) @ tokens
         mapped = (exact.tower.projection(one.detach()) for one in (said, vector))
@@ -168,11 +168,11 @@ def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, ch
         seen = {name: read(text, name) for name in row.tolist() if name >= 0}
         anchor = seen[row[0]][0]
         parts = ([anchor @ seen[name][0] for name in part.tolist() if name >= 0] for part in (row[1:n], row[n:]))
-        right, wrong = (torch.stack(part) / config.temperature for part in parts)
+        right, wrong = (torch.stack(part) / 0.07 for part in parts)
         each = [-torch.log_softmax(torch.cat([score[None], wrong]), dim=0)[0] for score in right]
         best: dict[int, Any] = {}  # the score of an entity is that of its best name
         for name, (_, score) in seen.items():
-            owner = int(it.data.synonyms.owner[name])
+            owner = int(it.data.owner[name])
             best[owner] = torch.maximum(best.get(owner, score), score)
         p = {owner: torch.sigmoid(10 * (score - 0.5)) for owner, score in best.items()}
         there = int(it.data.entity[query])
@@ -186,16 +186,16 @@ def test_a_step_of_label_attention_by_definition(bert: Tower, tmp_path: Path, ch
 
 
 def test_a_step_of_self_alignment_by_definition(bert: Tower, tmp_path: Path) -> None:
-    config = SelfAlignmentConfig(batch_size=4, n_negatives=4, n_positives=2, micro_batch=3, projection=8)
+    config = SelfAlignmentConfig(batch_size=4, n_negatives=4, n_positives=2, micro_batch=3)
     start = arbo.DualEncoder(tower := without_dropout(bert), tower, arbo.EncoderConfig(pooling="cls"))
-    data = Contrasts.of_names(tb.KB)
+    data = Contrasts(tb.KB)
     it = SelfAlignmentTrainer(start, data, None, config, tb.workplace(tmp_path, config))
     it.prepared.train()
     batch = it.batch(0, data.queries[:6], np.arange(6))
     loss, names = it.add_gradients(0, batch, 1 / 6), start.encode_entities(tb.KB)
     vectors = torch.from_numpy(names.matrix)[names.row]
     with torch.no_grad():
-        made = torch.nn.functional.normalize(it.head(vectors[data.synonyms.place]), dim=1).double()
+        made = torch.nn.functional.normalize(it.head(vectors[data.place]), dim=1).double()
     whole = 0.0
     for row in batch[:, 1:]:
         right, wrong = ([name for name in part if name >= 0] for part in (row[1:3], row[3:]))

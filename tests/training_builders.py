@@ -14,6 +14,7 @@ from builders import kb_of
 import arbo
 from arbo.progress import Announce
 from arbo.spans.model import LabelAttention, LabelAttentionConfig
+from arbo.spans.model_finder import Pieces
 from arbo.training.config import LoopConfig, OslatTraining, RerankingConfig, RunOptions, TrainingConfig
 
 torch = pytest.importorskip("torch")
@@ -174,7 +175,7 @@ def cross_trainer(start: CrossEncoder, documents: Any, kb: Any, folder: Path, **
     return trainer
 
 
-READS = LabelAttentionConfig(max_length=64, max_name_length=16)
+READS = LabelAttentionConfig(max_length=64)
 QUICK_OSLAT = OslatTraining(epochs=1, batch_size=4, n_negatives=5, n_positives=2, learning_rate=1e-3)
 
 
@@ -209,10 +210,10 @@ DOCUMENTS = arbo.Corpus(
 
 
 def oslat_trainer(tower: Tower, reads: LabelAttentionConfig, folder: Path, **changes: Any) -> OslatTrainer:
-    config, data = replace(QUICK_OSLAT, **changes), Contrasts.of_texts(DOCUMENTS, KB)
+    config, pieces = replace(QUICK_OSLAT, **changes), Pieces.of(DOCUMENTS)
     torch.manual_seed(2)
     head = torch.nn.Linear(64, 64, bias=False)
     model = replace(LabelAttention.of(tower, reads), tower=Tower.of(tower.model, tower.tokenizer, head))
-    trainer = OslatTrainer(model, data, None, config, workplace(folder, config))
+    trainer = OslatTrainer(model, Contrasts(KB, pieces), None, config, workplace(folder, config), pieces)
     trainer.prepared.train()
     return trainer

@@ -26,36 +26,26 @@ from arbo.encoders.templates import Speller, Template, TokenRow
 from arbo.encoders.tower import Tower
 from arbo.engine import Floats, Ids, pairs_of
 from arbo.progress import Announce, quiet
-from arbo.settings import Count, Finite, Settings, Share
+from arbo.settings import Count, Finite, Settings
 from arbo.text.words import Offsets
 
-_TEXTS = 256  # number of texts whose token vectors are in memory at once
+_NAME_LENGTH = 32  # maximum number of tokens of a name
 _TEMPLATE = Template.parse("[CLS] {text} [SEP]", ("text",), focus="text")
 _SPACE = re.compile(r"\s")
-
-NamePooling = Literal["mean", "cls"]
 
 
 @dataclass(frozen=True, slots=True)
 class LabelAttentionConfig(Settings):
-    """Settings of label attention: how names and texts are encoded, and the thresholds on words and entities.
-
-    The defaults are those of the OSLAT paper where it gives them.
-    """
+    """Settings of label attention; the pooling is that of the OSLAT paper."""
 
     format: ClassVar[str] = "arbo-label-attention"
 
-    pooling: NamePooling = "mean"
+    pooling: Literal["mean", "cls"] = "mean"
     """Vector of a name: the mean of its token vectors (section 3), or the vector of the first token (section 3.1)."""
     max_length: Count = 256
     """Maximum number of tokens of a sentence, including special tokens; longer sentences are truncated."""
-    max_name_length: Count = 32
-    """Maximum number of tokens of a name, including special tokens; longer names are truncated."""
-    attention_threshold: Share = 0.05
-    """Minimum share of an entity's attention, the mean over its names, for a word to be part of the mention. Section
-    6.1 compares it with each token of a word; here it is compared with the sum of its tokens."""
     entity_threshold: Finite = 0.5
-    """Minimum score of an entity in a sentence; training with development documents sets the best one for them."""
+    """Minimum score of an entity in a sentence; training sets that of even odds."""
 
 
 class Look(NamedTuple):
@@ -82,7 +72,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
 
     def __post_init__(self) -> None:
         self.tower.check_length(self.config.max_length)
-        _ = self._speller, self.name_encoder  # these raise an error if the maximum lengths are too small
+        _ = self._speller  # raises an error if the maximum length is too small
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
@@ -98,45 +88,35 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
     def looks(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Iterator[Look]:
-        """Yield the attention of the entity in row ``entity[i]`` to ``texts[text[i]]``, grouped by text.
+        """Yield the attention of the entity in row ``entity[i]`` to ``texts[text[i]]``; ``text`` is ascending.
 
-        Weights are the mean over the names of an entity, and scores the maximum (see `name_scores`). Each text and each
-        name is read once. A text without tokens has the score 0. Raise the errors of `Tower.embed`.
+        Each text and each name is read once. A text without tokens has the score 0. Raise the errors of `Tower.embed`.
         """
         used, place = np.unique(entity, return_inverse=True)
         named = self.name_encoder.encode_entities(kb.of_rows(used), announce)
         names = torch.from_numpy(named.matrix[named.row]).to(self.tower.model.device)
-        by_text = np.argsort(text, kind="stable")
-        used_texts, begin = np.unique(text[by_text], return_index=True)
-        pairs = dict(zip(used_texts.tolist(), np.split(by_text, begin)[1:], strict=True))
-        order = sorted(pairs, key=lambda i: len(texts[i]))
-        slices = range(0, len(order), _TEXTS)
-        for start in announce("reading texts")(slices, len(slices)):
-            some = order[start : start + _TEXTS]
-            spelt = self.token_rows([texts[i] for i in some])
-            read = torch.from_numpy(self.transformer.embed([row for row, _ in spelt], None))
-            vectors = torch.split(read, [len(row.ids) for row, _ in spelt])
-            for i, (row, offsets), part in zip(some, spelt, vectors, strict=True):
-                tokens = part[row.begin : row.end].to(names.device)
-                name, pair = pairs_of(named.owner, place[pairs[i]])
-                with torch.inference_mode():
-                    weights = label_attention(names[name], tokens, tokens.new_ones(len(tokens)))
-                    score = name_scores(self.tower.projection, entity_in_text(weights, tokens), names[name])
-                first = np.searchsorted(pair, np.arange(len(pairs[i])))
-                count = np.diff(np.append(first, len(name))).astype(np.float32)
-                means = np.add.reduceat(weights.cpu().numpy(), first)
-                means /= count[:, None]
-                yield Look(i, pairs[i], np.maximum.reduceat(score.cpu().numpy(), first), means, offsets)
+        groups = np.split(np.arange(len(text)), np.flatnonzero(np.diff(text)) + 1) if len(text) else []
+        for pairs in announce("reading texts")(groups, len(groups)):
+            i = int(text[pairs[0]])
+            row, offsets = self.token_row(texts[i])
+            tokens = torch.from_numpy(self.transformer.embed([row], None))[row.begin : row.end].to(names.device)
+            name, pair = pairs_of(named.owner, place[pairs])
+            with torch.inference_mode():
+                weights = label_attention(names[name], tokens, tokens.new_ones(len(tokens)))
+                score = name_scores(self.tower.projection, entity_in_text(weights, tokens), names[name])
+                sizes = np.bincount(pair).tolist()
+                best = torch.stack([part.max() for part in torch.split(score, sizes)])
+                means = torch.stack([part.mean(dim=0) for part in torch.split(weights, sizes)])
+            yield Look(i, pairs, best.cpu().numpy(), means.cpu().numpy(), offsets)
 
-    def token_rows(self, texts: Sequence[str]) -> list[tuple[TokenRow, Offsets]]:
-        """Tokenise texts; ``ids[begin:end]`` of a row are the tokens of the text, whose offsets have (tokens, 2).
+    def token_row(self, text: str) -> tuple[TokenRow, Offsets]:
+        """Tokenise a text; ``ids[begin:end]`` of the row are its tokens, whose offsets have (tokens, 2).
 
         Offsets count Unicode code points, whatever the tokenizer counts.
         """
-        plain = [_SPACE.sub(" ", text) for text in texts]  # some tokenizers make a line end a token
-        room = self._speller.room
-        spelt = self._speller.spell_with_offsets(plain)
-        return [(self._speller.row({"text": ids[:room]}), offsets[:room]) for ids, offsets in spelt]
+        plain, room = _SPACE.sub(" ", text), self._speller.room  # some tokenizers make a line end a token
+        ((ids, offsets),) = self._speller.spell_with_offsets([plain])
+        return self._speller.row({"text": ids[:room]}), offsets[:room]
 
     @cached_property
     def transformer(self) -> Tower:
@@ -150,21 +130,17 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
     @cached_property
     def name_encoder(self) -> DualEncoder:
         """The encoder of names."""
-        reading = EncoderConfig(pooling=self.config.pooling, max_length=self.config.max_name_length)
+        reading = EncoderConfig(pooling=self.config.pooling, max_length=_NAME_LENGTH)
         return DualEncoder(self.transformer, self.transformer, reading)
 
 
 def label_attention(names: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
-    """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
+    """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``, in float32.
 
-    h_e is the vector of the name of an entity e, and h_k the vector of token k. The result is float32, whatever the
-    precision of the vectors. The weights of a name sum to 1 over the tokens in ``mask``. Other tokens have weight 0, as
-    do all tokens of a text with an empty mask. The mask covers only the text's own tokens: not [CLS], which represents
-    the whole text and would draw all attention, nor [SEP], nor padding.
-
-    ``names`` has the shape (..., names, dim), ``tokens`` (..., tokens, dim) and ``mask`` (..., tokens); the result has
-    the shape (..., names, tokens). Leading dimensions are broadcast: names of the shape (names, dim) are used for every
-    text.
+    h_e is the vector of the name of an entity e, and h_k that of token k. The weights of a name sum to 1 over the
+    tokens in ``mask``, and others are 0. The mask covers only the text's own tokens: not [CLS], which represents the
+    whole text and would draw all attention. ``names`` has the shape (..., names, dim), ``tokens`` (..., tokens, dim),
+    ``mask`` (..., tokens), and the result (..., names, tokens).
     """
     with torch.autocast(names.device.type, enabled=False):  # autocast would round the products
         products = torch.einsum("...nd,...td->...nt", names.float(), tokens.float())
@@ -174,21 +150,20 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
-    """Sum the vectors of a text's tokens by their weights, equation 3: the vector of a name in the text; float32.
+    """Sum the vectors of a text's tokens by their weights, equation 3: the vector of a name in the text, in float32.
 
-    ``weights`` comes from `label_attention` and has the shape (..., names, tokens), ``tokens`` has the shape
-    (..., tokens, dim), and the result (..., names, dim).
+    ``weights`` (..., names, tokens) comes from `label_attention`, ``tokens`` has the shape (..., tokens, dim), and the
+    result (..., names, dim).
     """
     with torch.autocast(tokens.device.type, enabled=False):
         return torch.einsum("...nt,...td->...nd", weights, tokens.float())
 
 
 def name_scores(head: Any, said: Tensor, names: Tensor) -> Tensor:
-    """Score whether texts mention the entities of names; float32.
+    """Score whether texts mention the entities of names, in float32; (..., names).
 
-    The linear layer ``head`` maps the vector from the text and that of the name, and the score is their cosine. (The
-    head of section 3.3 scores the vector from the text alone; it ranks entities worse.) ``said`` comes from
-    `entity_in_text`; it and ``names`` have the shape (..., names, dim), and the result has the shape (..., names).
+    The score is the cosine of what the linear layer ``head`` makes of ``said``, from `entity_in_text`, and of
+    ``names``, (..., names, dim) both. (The head of section 3.3 scores the former alone; it ranks entities worse.)
     """
     with torch.autocast(said.device.type, enabled=False):
         return torch.cosine_similarity(head(said), head(names.float()), dim=-1)

@@ -127,14 +127,11 @@ class RerankingConfig(LoopConfig):
 class ContrastiveConfig(LoopConfig):
     """Settings common to the trainings of OSLAT, which compare names with synonyms and with other names.
 
-    The defaults come from the paper (sections 3.3 and 6.1, appendix B) if it gives them, unless a setting says
-    otherwise. Over the first tenth of the steps, the learning rate rises; in the paper it is constant (schedule
-    ``late-exponential``).
+    The defaults come from the paper (sections 3.3 and 6.1, appendix B) if it gives them. Over the first tenth of the
+    steps, the learning rate rises; in the paper it is constant (schedule ``late-exponential``).
     """
 
     schedule: Schedule = "exponential"
-    temperature: Above0 = 0.07
-    """The loss divides similarities by this value; the smaller it is, the more the nearest negatives count."""
     n_positives: Count = 8
     """Maximum number of synonyms per name, sampled if there are more. The paper uses all of them."""
     n_negatives: Count = 100
@@ -148,20 +145,11 @@ class SelfAlignmentConfig(ContrastiveConfig):
     epochs: Count = 20
     learning_rate: Above0 = 2e-3
     n_negatives: Count = 50
-    projection: Count = 128
-    """Dimension of the vectors that the loss compares: the output of two layers that are not kept after training."""
 
 
 @dataclass(frozen=True, slots=True)
 class OslatTraining(ContrastiveConfig):
-    """Training settings of label attention and its linking head (OSLAT, sections 3.2 and 3.3).
-
-    A batch consists of pairs of a sentence and an entity.
-    """
+    """Training settings of OSLAT, sections 3.2 and 3.3; a batch consists of pairs of a sentence and an entity."""
 
     epochs: Count = 10
     learning_rate: Above0 = 2e-4
-    alpha: Share = 0.25
-    """For the focal loss of the linking head: weight of the positives."""
-    gamma: NotBelow0 = 2.0
-    """For the focal loss of the linking head: focusing exponent; larger values reduce the weight of easy examples."""
