@@ -3,8 +3,7 @@
 A loss takes ``scores`` of the shape (mentions, 1 + negatives), with the positive in the first column; a higher score
 means that the two are more similar. It also takes ``exists`` of the same shape, which is False where a mention has
 fewer negatives than columns. It returns one value per mention, in float32 whatever the precision of the scores, because
-late in training the model learns from small differences between near-certain probabilities. `LOSSES` has the losses of
-dual-encoders by name; `mention_losses` computes them from vectors, after the choice of negatives and mixup.
+late in training the model learns from small differences between near-certain probabilities.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,9 +51,8 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
 def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: float = 0.0) -> Tensor:
     """Return ``log(1 + exp(-a (s_0 - d))) + log(1 + sum_i exp(a (s_i + d)))`` over the negatives i; (mentions,).
 
-    Equation 3 of the proxy paper: the positive is pulled above the margin, and each negative pushed below minus the
-    margin. s are the scores, cosines in the paper, with s_0 for the positive; ``alpha`` (a) is their scale, and
-    ``margin`` is d. A mention without negatives is still drawn to its positive.
+    Equation 3 of the proxy paper. s are the scores, cosines in the paper, with s_0 for the positive; ``alpha`` (a) is
+    their scale, and ``margin`` is d. A mention without negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
     pull = softplus(-alpha * (scores[:, 0] - margin))
@@ -75,10 +73,9 @@ def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
 def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
     """Return the mean over positives of ``-log softmax``, each positive against all negatives; (anchors,).
 
-    Equations 1 and 4 of the OSLAT paper, with the positive in the denominator, as in Chen et al. (2020); without the
-    positive, as printed, the loss has no lower bound. Other positives are not in the denominator. The loss is 0 for an
-    anchor without positives or without negatives. ``scores`` are similarities divided by the temperature; the first
-    ``n_positives`` columns are positives, the others negatives.
+    Equations 1 and 4 of the OSLAT paper, with this positive in the denominator, as in Chen et al. (2020); as printed,
+    the loss has no lower bound. The loss is 0 for an anchor without positives or without negatives. ``scores`` are
+    similarities divided by the temperature; the first ``n_positives`` columns are positives, the others negatives.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -91,7 +88,7 @@ def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: flo
     """Return binary cross-entropy with less weight on easy examples, ``-a (1 - p)^gamma log p``, for each score.
 
     Equation 5 of Lin et al. (2017). p is the probability of the right answer according to the logits ``scores``, and a
-    is ``alpha`` for positives and ``1 - alpha`` for negatives. A larger ``gamma`` reduces the weight of easy examples.
+    is ``alpha`` for positives and ``1 - alpha`` for negatives.
     """
     right = torch.where(positive, scores.float(), -scores.float())
     share = torch.where(positive, alpha, 1 - alpha)
@@ -149,9 +146,7 @@ def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tens
     """Return the loss of each mention, after mixup of the negatives if configured; (mentions,)."""
     scale = config.scale or (32.0 if config.loss == "proxy" else 20.0 if metric == "cosine" else 1.0)
     if config.mixup is not None:
-        share = config.mixup * positive_share(scale * pairs.scores, pairs.exists)
-        mixed = mixed_up(pairs.node, share, gradient=config.mixup_gradient)
-        pairs = pairs._replace(node=comparable(mixed, metric))
+        pairs = pairs._replace(node=comparable(_mixed_up(pairs, scale, config.mixup, config.mixup_gradient), metric))
     if config.loss == "proxy":
         return proxy_loss(pairs.scores, pairs.exists, scale, config.margin)
     return LOSSES[config.loss](scale * pairs.scores, pairs.exists)
@@ -160,10 +155,9 @@ def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tens
 def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[Tensor, Tensor]:
     """Choose the positive, then the n most similar negatives that exist; of equally similar ones, the first columns.
 
-    Equation 8 of the adaptive-mixup paper. ``scores`` and ``exists`` have the shape (mentions, 1 + negatives), with the
-    positive in the first column. After the n most similar negatives, the first ``n_others`` of the remaining ones
-    follow in column order. Return the indices of the chosen columns, from 0, and which of them exist; both have the
-    shape (mentions, 1 + n + n_others), or fewer columns if there are not as many negatives.
+    Equation 8 of the adaptive-mixup paper. After the n most similar negatives, the first ``n_others`` of the remaining
+    ones follow in column order. Return the indices of the chosen columns, from 0, and which of them exist; both have
+    the shape (mentions, 1 + n + n_others), or fewer columns if there are not as many negatives.
 
     >>> exists = torch.tensor([[True, True, True, False]])
     >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
@@ -177,18 +171,13 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
     return columns, torch.cat([exists[:, :1], there.gather(1, hard), left.gather(1, other)], dim=1)
 
 
-def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
-    """Return the positive's share in each softmax, W in equation 9 of the adaptive-mixup paper; (mentions,)."""
-    return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
+def _mixed_up(pairs: Pairs, scale: float, most: float, gradient: bool) -> Tensor:
+    """Add a share of the positive to each negative, ``most W V_0 + V_i``, a sum and not an average; see `Pairs.node`.
 
-
-def mixed_up(node: Tensor, share: Tensor, *, gradient: bool = True) -> Tensor:
-    """Add a share of the positive to each negative, ``share V_0 + V_i``, a sum and not an average.
-
-    Equation 10 of the adaptive-mixup paper. ``node`` has the shape (mentions, 1 + negatives, dim), with the positive
-    first; ``share``, (mentions,), is alpha W in the paper. Where the paper is silent: gradients flow through the share
-    and the positive's vector too, unless ``gradient`` is False.
+    Equations 9 and 10 of the adaptive-mixup paper; W is the positive's share in the softmax. Where the paper is silent:
+    gradients flow through the share and the positive's vector too, unless ``gradient`` is False.
     """
-    positive, negatives = node[:, :1], node[:, 1:]
-    added = share[:, None, None] * positive
+    positive, negatives = pairs.node[:, :1], pairs.node[:, 1:]
+    share = torch.softmax(_finite(scale * pairs.scores, pairs.exists), dim=1)[:, 0]
+    added = most * share[:, None, None] * positive
     return torch.cat([positive, (added if gradient else added.detach()) + negatives], dim=1)
