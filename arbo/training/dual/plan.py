@@ -6,33 +6,22 @@ entity (ArboEL, sections 2.2 and 3.2); strategies differ in the edges of the gra
 mentions: its tree is rooted at one of them, and the positive of this mention is its nearest (or a random) other
 mention. With ``1nn`` (or ``1rand``), that is the positive of every mention of such a cluster.
 
-======================  ================================================================================
-``entity``              the entity alone
-``arborescence``        the complete graph over the cluster
-``1nn``, ``1rand``      for each mention a graph of three: the entity, the mention, and its nearest (or a random)
-                        other mention of the cluster, as the paper says
-======================  ================================================================================
+- ``entity``: the entity alone;
+- ``arborescence``: the complete graph over the cluster;
+- ``1nn``, ``1rand``: for each mention a graph of three, the entity, the mention, and its nearest (or a random) other
+  mention of the cluster.
 
 Negatives are never gold entities of the mention, nor other mentions of one. All belong to the mention's domain (see
-`arbo.retrieval.groups`), as in linking. Papers use the same name for different strategies; the last column lists the
-names in ArboEL, the proxy paper (PEL) and adaptive mixup (AMH).
+`arbo.retrieval.groups`), as in linking. In brackets the names in ArboEL, PEL (the proxy paper) and AMH:
 
-==================  ==================================================================  =======================
-``in-batch``        the positives of the other mentions of the batch (`in_batch`)       in-batch (ArboEL),
-                                                                                        random (AMH)
-``in-batch-hard``   the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
-``in-batch-mixed``  of those a share the nearest, the others at random                  mixed (AMH)
-``in-batch+knn``    those of ``in-batch`` and, where they differ, those of ``knn``     in-batch with hard
-                    for this mention alone                                              ones (BLINK)
-``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
-``knn``             the nearest wrong entities and wrong mentions, half of each, by     k-NN (ArboEL);
-                    the vectors of the snapshot (`near`); entities alone if the         hard (PEL) has entities
-                    positives are ``entity``, mentions alone without a knowledge base   alone
-``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
-                    ``random``
-==================  ==================================================================  =======================
-
-Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.losses`.
+- ``in-batch``: the positives of the other mentions of the batch (in-batch in ArboEL, random in AMH);
+- ``in-batch-hard``: the nearest of those, by the vectors of the step (hard in AMH);
+- ``in-batch-mixed``: of those a share the nearest, the others at random (mixed in AMH);
+- ``in-batch+knn``: those of ``in-batch`` and, where they differ, those of ``knn`` for this mention alone;
+- ``random``: entities drawn uniformly from the knowledge base (random in PEL);
+- ``knn``: the nearest wrong entities and mentions, half of each, by the vectors of the snapshot (k-NN in ArboEL);
+  entities alone if the positives are ``entity`` (hard in PEL), mentions alone without a knowledge base;
+- ``mixed``: entities, a share of them near as in ``knn``, the others as in ``random`` (mixed-p in PEL).
 
 Nodes are indexed as in `Snapshot`; if there are fewer negatives than requested, the remaining entries are -1.
 """
