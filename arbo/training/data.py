@@ -89,19 +89,13 @@ class TrainingSet:
         if not inputs:
             what = "a gold id or gold cluster" if clusters else "a gold id"
             raise DataError(f"nothing to {purpose}: no mention (of {len(corpus.mentions):,}) has {what}; annotate some")
-        if len(kb) and not gold.in_kb.any():
-            raise DataError(
-                f"nothing to {purpose}: no annotated mention (of {len(inputs):,}) has a gold id that the knowledge "
-                "base has in the domain of the document; check that the ids and the domains match"
-            )
         domains = [item.document.domain for item in inputs]
         rivals = Rivals.of(_codes(gold, kb, inputs), domains, [entity.domain for entity in kb])
         cluster = _clusters(gold.first, gold.classes, rivals.domain, len(kb)) if clusters else gold.first
-        if (cluster < 0).all():
-            raise DataError(
-                f"nothing to {purpose}: no two annotated mentions (of {len(inputs):,}) have the same gold id or gold "
-                "cluster in one domain; check the ids, or give a knowledge base"
-            )
+        if not gold.in_kb.any() if len(kb) else (cluster < 0).all():
+            missing = "an entity of the knowledge base" if len(kb) else "the gold id or gold cluster of another"
+            wrong = f"no annotated mention (of {len(inputs):,}) has {missing} in its domain"
+            raise DataError(f"nothing to {purpose}: {wrong}; check that the ids and the domains match")
         return cls(np.flatnonzero(chosen), inputs, kb, gold, rivals, cluster)
 
     @property

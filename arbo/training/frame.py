@@ -5,9 +5,8 @@ embeddings, and ``log.jsonl`` with one line per step. A killed run resumes from 
 losses; a finished run leaves the model folder and ``OUT.log.jsonl`` beside it. If several processes train together,
 such as one for each GPU, only the first one writes.
 
-A checkpoint is a folder named after its step. It is written to a temporary folder and then renamed, so a checkpoint is
-never incomplete. The best model is written the same way. Random choices are seeded with the index of the step, so no
-state of a random generator is saved.
+A checkpoint is a folder named after its step, which is written completely or not at all. Random choices are seeded with
+the index of the step, so no state of a random generator is saved.
 """
 
 import json
@@ -18,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +115,10 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
         if not file.is_file():
             write_json(values, file)
         elif (other := json.loads(file.read_text("utf-8"))) != values:
+            here, there = _parts(values), _parts(other)
+            differing = [name for name in {**here, **there} if here.get(name) != there.get(name)]
             raise UsageError(
-                f"{folder} belongs to another training run, which differs in {_differing(other, values)} "
+                f"{folder} belongs to another training run, which differs in {', '.join(differing)} "
                 f"(see its {file.name}); repeat that run, delete the folder, or choose another --out"
             )
         shutil.rmtree(old, ignore_errors=True)
@@ -160,15 +162,10 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
-    names: list[str] = []
-    for name in dict.fromkeys([*here, *there]):
-        value, other = here.get(name), there.get(name)
-        if isinstance(value, dict) and isinstance(other, dict):
-            names += [key for key in dict.fromkeys([*value, *other]) if value.get(key) != other.get(key)]
-        elif value != other:
-            names.append(name.replace("_", " "))
-    return ", ".join(names)
+def _parts(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a training run, and those of its settings and models instead of these."""
+    parts = (value.items() if isinstance(value, dict) else [(name, value)] for name, value in job.items())
+    return dict(chain.from_iterable(parts))
 
 
 @dataclass(frozen=True, slots=True)

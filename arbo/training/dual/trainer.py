@@ -219,8 +219,7 @@ def train(
         out: the model folder to write. An interrupted training resumes from ``OUT.training``, with the same losses.
         dev: annotated development documents. They select the best model after each epoch, and the default thresholds
             of the final model. Without them the last model is kept.
-        config: the training settings; by default `TrainingConfig()` or, without a knowledge base, ``WITHOUT_KB`` of
-            `arbo.training.config`.
+        config: the training settings; None for the defaults, ``WITHOUT_KB`` of `arbo.training.config` without ``kb``.
         expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
@@ -229,9 +228,8 @@ def train(
             have the same gold id or cluster; or a checkpoint cannot be read.
         ArboError: the loss or a gradient is NaN or infinite, or there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
-            training, or another process uses it; the negatives are ``in-batch`` and a batch has one mention; the device
-            does not support the precision; or there is no knowledge base, but the settings need one, or the encoder has
-            two towers.
+            training, or another process uses it; a batch of one mention has no negatives; the device lacks the
+            precision; or the settings or an encoder with two towers need a knowledge base, and there is none.
     """
     kb = check_start(out, KnowledgeBase() if kb is None else kb)
     has_kb = len(kb) > 0
@@ -260,17 +258,12 @@ def train(
 
 def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
     """Raise UsageError if a setting, or the encoder, needs a knowledge base."""
-    for name, advice in (
-        ("positives", "for example 'arborescence' or '1nn'"),
-        ("negatives", "for example 'knn' or 'in-batch'"),
-        ("best", "'ari', 'b3' or 'conll'"),
-    ):
+    for name, advice in ("positives", "1nn"), ("negatives", "knn"), ("best", "ari"):
         value = getattr(config, name)
         if value in ("entity", "random", "mixed") or value.startswith("recall@"):
-            raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose {advice}")
+            raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose for example {advice!r}")
     if not encoder.shared:
-        advice = "without one, start from an encoder with one tower, and leave --two-towers out"
-        raise UsageError(f"an encoder with two towers needs a knowledge base; {advice}")
+        raise UsageError("an encoder with two towers needs a knowledge base; without one, start from one tower")
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
