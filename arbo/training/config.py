@@ -124,32 +124,26 @@ class RerankingConfig(LoopConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class ContrastiveConfig(LoopConfig):
-    """Settings common to the trainings of OSLAT, which compare names with synonyms and with other names.
+class SelfAlignmentConfig(LoopConfig):
+    """Training settings of self-alignment (OSLAT, section 3.1); a batch consists of names.
 
     The defaults come from the paper (sections 3.3 and 6.1, appendix B) if it gives them. Over the first tenth of the
     steps, the learning rate rises; in the paper it is constant (schedule ``late-exponential``).
     """
 
+    epochs: Count = 20
+    learning_rate: Above0 = 2e-3
     schedule: Schedule = "exponential"
     n_positives: Count = 8
     """Maximum number of synonyms per name, sampled if there are more. The paper uses all of them."""
-    n_negatives: Count = 100
+    n_negatives: Count = 50
     """Number of names of other entities to compare each name with, see `arbo.training.oslat`."""
 
 
 @dataclass(frozen=True, slots=True)
-class SelfAlignmentConfig(ContrastiveConfig):
-    """Training settings of self-alignment (OSLAT, section 3.1); a batch consists of names."""
-
-    epochs: Count = 20
-    learning_rate: Above0 = 2e-3
-    n_negatives: Count = 50
-
-
-@dataclass(frozen=True, slots=True)
-class OslatTraining(ContrastiveConfig):
+class OslatTraining(SelfAlignmentConfig):
     """Training settings of OSLAT, sections 3.2 and 3.3; a batch consists of pairs of a sentence and an entity."""
 
     epochs: Count = 10
     learning_rate: Above0 = 2e-4
+    n_negatives: Count = 100

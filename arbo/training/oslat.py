@@ -3,16 +3,12 @@
 Both contrast a name with some of its synonyms, and with names of other entities. Negatives are never names of a correct
 entity, or spelt like one.
 
-*Self-alignment* (section 3.1) draws names of one entity together and names of different entities apart. The loss
-compares the output of two further layers, which are discarded after training. Documents are not needed.
-
-*Label attention* (section 3.2): all names of an entity should attend to the same place of a text. The text's vector for
-one name (`arbo.spans.model`) is drawn towards its vectors for the synonyms, and away from its vectors for other names.
-So a name learns to attend to its mentions, although only the entities of a text are given, and not their positions.
-
-The *linking head* (section 3.3) learns from the same queries to score the entity of the text above the others, by the
-focal loss. Its gradient stops at the transformer, as attention would otherwise no longer find spans. The paper trains
-the head afterwards; here both are one training.
+*Self-alignment* (section 3.1) compares the output of two further layers, which are discarded after training.
+*Label attention* (section 3.2) draws the text's vector for one name (`arbo.spans.model`) towards its vectors for the
+synonyms, and away from its vectors for other names. So a name learns to attend to its mentions, although only the
+entities of a text are given. The *linking head* (section 3.3) learns from the same queries to score the entity of the
+text above the others, by the focal loss. Its gradient stops at the transformer, as attention would otherwise no longer
+find spans. The paper trains the head afterwards.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,7 +28,7 @@ from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.spans.model import LabelAttention, entity_in_text, label_attention, name_scores
 from arbo.spans.model_finder import Pieces
-from arbo.training.config import ContrastiveConfig, OslatTraining, RunOptions, SelfAlignmentConfig
+from arbo.training.config import OslatTraining, RunOptions, SelfAlignmentConfig
 from arbo.training.data import job_of
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Model, Trainer
@@ -73,7 +69,7 @@ class Contrasts:
         """List the names of some entities, as rows of ``place``, ``spelling`` and ``owner``."""
         return ranges(self.start[entities], self.size[entities])
 
-    def sampled(self, queries: Ids, config: ContrastiveConfig, step: int) -> Ids:
+    def sampled(self, queries: Ids, config: SelfAlignmentConfig, step: int) -> Ids:
         """Sample names to compare, by ``step`` and the seed of ``config``; (queries, 2 + positives + negatives).
 
         A row has the query, a name of its entity (its own if it is one), positives and negatives, padded with -1. All
@@ -101,13 +97,10 @@ class ContrastiveTrainer(Trainer[Model, Ids]):
     """Base class of trainers for models that encode names."""
 
     data: Contrasts
-    config: ContrastiveConfig
+    config: SelfAlignmentConfig
 
     def names(self, encoder: DualEncoder) -> Callable[[Ids], Tensor]:
-        """Collect all names, and return the function that encodes names, (...), as (..., dim); each one once.
-
-        For -1, no name, the vector is that of the first name.
-        """
+        """Collect all names, and return the function that encodes names, (...), as (..., dim); -1 is any name."""
         texts, place = encoder.entity_texts(self.data.kb), self.data.place
 
         def vectors_of(name: Ids) -> Tensor:
@@ -126,10 +119,7 @@ class ContrastiveTrainer(Trainer[Model, Ids]):
         return self.contrasted(self.prepared(batch[rows]), batch[rows]).sum()
 
     def contrasted(self, vectors: Tensor, batch: Ids) -> Tensor:
-        """Return the loss of each query of a batch (`Contrasts.sampled`); (queries,).
-
-        ``vectors`` has the shape (queries, 1 + positives + negatives, dim): the anchor, positives and negatives.
-        """
+        """Return the loss of each query; ``vectors``, (queries, names, dim), are anchor, positives and negatives."""
         vectors = comparable(vectors.float(), "cosine")
         scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
         exists = torch.from_numpy(batch[:, 2:] >= 0).to(scores.device)
@@ -170,14 +160,14 @@ def train_self_alignment(
     """Train an encoder to map the names of an entity to similar vectors, and write it to a folder.
 
     See `arbo.train` for further arguments and errors. Raise DataError also if no entity has two names, or all names are
-    of one entity, and UsageError if the encoder has two towers, or the entity view ``whole``.
+    of one, and UsageError if the encoder has two towers, or the entity view ``whole``.
     """
     check_start(out, kb)
     config = config or SelfAlignmentConfig()
-    if not encoder.shared:
-        raise UsageError("the encoder has a separate tower for mentions; start from an encoder with one tower for both")
-    if encoder.config.entity_view != "names":
-        raise UsageError("self-alignment needs one vector per name; choose entity_view 'names'")
+    if not encoder.shared or encoder.config.entity_view != "names":
+        raise UsageError(
+            "names are aligned one by one with one tower; start from such an encoder with entity_view names"
+        )
     data = Contrasts(kb)
     start = replace(encoder, config=replace(encoder.config, entity_threshold=None, mention_threshold=None), cache=None)
     with training(out, job_of({}, kb, config, encoder=encoder.settings), config, options) as workplace:
@@ -192,10 +182,9 @@ class OslatTrainer(ContrastiveTrainer[LabelAttention]):
     pieces: Pieces
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect texts and names, and return the function that reads those of a batch, with gradients.
+        """Collect texts and names, and return the function that reads those of a batch; (queries, names, dim + 1).
 
-        It computes the vector that the text of each query has for each name (`entity_in_text`), and as its last
-        component the score (`name_scores`); (queries, names, dim + 1). No gradient flows from scores to vectors.
+        It computes the vector that the text of each query has for each name and, as its last component, the score.
         """
         model, data, vectors_of = self.model, self.data, self.names(self.model.name_encoder)
         rows = [model.token_row(text)[0] for text in self.pieces.texts]
@@ -240,9 +229,8 @@ def train_oslat(
     """Train label attention and its linking head, and write the model to a folder.
 
     See `arbo.train` for further arguments and errors. The best start is a transformer that `train_self_alignment` has
-    trained. Documents are read by the sentence; the positions of mentions are not used. Entities with only one name are
-    left out. The minimum score of an entity is that of even odds in training. Raise DataError also if no entity in the
-    documents has two names, or they have only one.
+    trained. The positions of mentions are not used. Entities with only one name are left out. Raise DataError also if
+    no entity in the documents has two names, or they have only one entity.
     """
     check_start(out, kb)
     config, corpus = config or OslatTraining(), Corpus.of(documents)
