@@ -265,7 +265,6 @@ def test_a_file_system_without_locks(bert: Tower, unbroken: Any, tmp_path: Path,
     ("there", "words"),
     [
         ("model.training/own", r"model\.training exists and is not a training folder; move it"),
-        ("model.log.jsonl", r"model\.log\.jsonl exists without its model"),
         ("model/own", "not a dual-encoder that arbo saved"),
     ],
 )
@@ -406,8 +405,8 @@ def two_towers(bert: Tower) -> arbo.DualEncoder:
         (finder_of(LONELY, tb.KB), "nothing to train on: of 1 entities"),
         (names_of(ONE_ENTITY), "nothing to train on: of 1 entities"),
         (names_of(ONE_NAME), "nothing to train on: of 2 entities"),
-        (names_of(tb.KB, two_towers), "separate tower for mentions"),
-        (names_of(tb.KB, partial(encoder, entity_view="whole")), "needs one vector per name"),
+        (names_of(tb.KB, two_towers), "aligned one by one with one tower"),
+        (names_of(tb.KB, partial(encoder, entity_view="whole")), "with entity_view names"),
     ],
 )
 def test_what_cannot_be_trained(bert: Tower, tmp_path: Path, train: Any, words: str) -> None:

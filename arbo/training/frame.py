@@ -99,18 +99,13 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
 
 @contextmanager
 def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
-    """Create the folder of a training run, or reopen it to resume, and lock it for the duration of the block.
-
-    After the block, the log is copied beside the model, and the folder removed.
-    """
+    """Create or reopen the folder of a training, and lock it; after the block, keep its log beside the model alone."""
     file, values = folder / "job.json", json_ready(job)
     log, old = target.with_name(f"{target.name}.{LOG}"), target.with_name(f".{target.name}.training.old")
     if not file.is_file():
         names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
         if any(name != _LOCK and not name.startswith(".arbo-partial-") for name in names):
             raise UsageError(f"{folder} exists and is not a training folder; move it")
-        if log.exists() and not target.exists():
-            raise UsageError(f"{log} exists without its model, and would be overwritten; move it")
     with _locked(folder):
         if not file.is_file():
             write_json(values, file)
@@ -136,11 +131,7 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Create a folder if necessary, and lock it against other processes until the block or this process ends.
-
-    Raise UsageError if another process has the lock, or the folder cannot be written. On a file system without locks,
-    only log a warning. Do nothing on Windows.
-    """
+    """Create a folder if necessary, and lock it against other processes until the block or this process ends."""
     if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield
         return
