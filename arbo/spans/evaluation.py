@@ -99,10 +99,7 @@ def _lines(name: str, scores: SpanScores, among: str = "") -> Iterator[Line]:
 
 
 def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Sequence[Sequence[int]]) -> int:
-    """Return the first accepted entity of a gold mention that overlaps a found mention and accepts its entity.
-
-    All accepted entities of a gold mention thus count as the same. A gold mention with the same spans comes first.
-    """
+    """Return the first entity of the overlapping gold mention, best with the same spans, that accepts an entity."""
     right = [
         (mention.spans != found.spans, place)
         for place, mention in enumerate(gold)

@@ -140,8 +140,6 @@ def nearest_entities(
         document, text = documents[row], documents[row].text[begin:end]
         mention = Mention(f"{begin}-{end}", document.id, ((begin, end),), text)
         items.append(MentionInput(expander_of(row)(text), mention, document))
-    if not items:
-        return Neighbors.empty(0, k)
     encoder, entities = known.fitted, known.by_group(None)
     groups = with_entities([item.document.domain for item in items], entities.rows)
     vectors = encoder.encode_mentions(items, announce)
