@@ -75,10 +75,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
 
 def gold_first(data: TrainingSet, candidates: Candidates) -> tuple[Ids, Floats]:
-    """Return the entities to compare each mention with, and their scores in the first stage; (mentions, 1 + k) both.
-
-    The gold entity comes before the ``candidates``, which are of all mentions of the documents; -1 stands for none.
-    """
+    """Return each mention's gold entity and its other candidates, -1 for none, and their scores; (mentions, 1 + k)."""
     entities, scores, gold = candidates.entities[data.rows], candidates.scores[data.rows], data.gold.first
     missed = np.flatnonzero((gold >= 0) & ~(entities == gold[:, None]).any(axis=1))
     place = np.minimum((entities[missed] >= 0).sum(axis=1), candidates.k - 1)

@@ -97,9 +97,8 @@ def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
-                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same, but training needs both "
-                "pairs that do and pairs that do not; check the gold ids or gold clusters of the documents and, if "
-                "there is a knowledge base, that it has the ids"
+                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same, but training needs pairs "
+                "that do and pairs that do not; check gold ids and clusters, and whether the knowledge base has them"
             )
     return parts
 
@@ -113,10 +112,10 @@ def _entity_examples(retrieval: Retrieval, facts: Facts, corpus: Corpus, kb: Kno
 
 
 def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Examples], list[Examples]]:
-    """Return examples to fit and to calibrate, with entities that have names of other training documents as aliases.
+    """Return examples to fit and to calibrate, with names of other training documents as aliases.
 
-    Each half of the training documents gets the names of the other half: with its own names, each mention's name would
-    be an alias of its gold entity. Without gold entities in both halves, there are no examples.
+    Each half of them gets the names of the other half: with its own, each mention's name would be an alias of its gold
+    entity. Without gold entities in both halves, there are no examples.
     """
     assert linker.kb is not None
     halves = train[::2], train[1::2]
@@ -147,10 +146,7 @@ def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
 
 
 def thinned(group: Ids, correct: Bools, most: int) -> Bools:
-    """Return which pairs to keep, so that no group has more than ``most`` unless more are correct; (pairs,).
-
-    All correct pairs are kept, and wrong pairs of a larger group at even steps, as many as there is room for.
-    """
+    """Keep all correct pairs and, at even steps, wrong ones, so that no group has more than ``most``; (pairs,)."""
     chosen = np.ones(len(group), np.bool_)
     for large in np.flatnonzero(np.bincount(group) > most):
         wrong = np.flatnonzero((group == large) & ~correct)
@@ -163,8 +159,8 @@ def thinned(group: Ids, correct: Bools, most: int) -> Bools:
 def known_elsewhere(retrieval: Retrieval, classes: Gold) -> Bools:
     """Tell for each mention whether its annotation says what it means in other documents too; (mentions,).
 
-    A gold id says so. Gold clusters say so if one of them, in the same group, has mentions of several documents:
-    otherwise they are chains inside documents, and two chains of different documents may mean the same.
+    A gold id does. Gold clusters do if one of them, in the same group, has mentions of several documents: otherwise
+    they are chains inside documents.
     """
     by_id = np.array([bool(gold) for gold in retrieval.inputs.column("gold")], np.bool_)
     group, document = codes_of(retrieval.groups), codes_of(retrieval.inputs.column("document_id"))

@@ -67,8 +67,7 @@ def _places_in_parts(corpus: Corpus, known: KnownNames, names: Sequence[str]) ->
 def fit(columns: Ids, gold: Ids, chains: Chains, announce: Announce) -> tuple[Scores, Scores]:
     """Return the weights of columns, (COLUMNS, 3), and of pairs of labels, (3, 3), with the best likelihood.
 
-    ``columns`` (tokens, features) are those of the tokens, and ``gold`` (tokens,) their labels. A column that occurs
-    once has no weight.
+    ``columns`` has the shape (tokens, features), ``gold`` the labels. A column that occurs once has no weight.
     """
     used = np.flatnonzero(np.bincount(columns.ravel(), minlength=COLUMNS) >= min(_LEAST, len(gold)))
     start = np.arange(0, columns.size + 1, columns.shape[1])

@@ -84,10 +84,7 @@ class Plan(NamedTuple):
 
 
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
-    """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
-
-    The search covers the mention's domain. The first ``n_entities`` columns are entities, each as its nearest text.
-    """
+    """Find the nearest wrong entities, each as its nearest text, and wrong mentions; (mentions, both numbers)."""
     entity = _nearest_wrong(snapshot, rivals, mentions, n_entities, of_kb=True)
     mention = _nearest_wrong(snapshot, rivals, mentions, n_mentions, of_kb=False)
     row, place = np.nonzero(entity >= 0)
@@ -128,8 +125,7 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
     """Return the positives of other mentions that can be negatives of each mention; (mentions, distinct positives).
 
-    A positive that cannot be a negative of the mention is -1. ``owner`` gives the entity of each entity text, and
-    ``positive`` the node of each mention's positive.
+    Others are -1. ``owner`` has the entity of each entity text, ``positive`` the node of each mention's positive.
     """
     nodes = np.unique(positive)
     mention = np.repeat(mentions, len(nodes))
@@ -164,10 +160,7 @@ def _nearest_wrong(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, *,
 
 
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
-    """Return the positive of each mention as a node of ``snapshot``; -1 for a mention without a cluster; (mentions,).
-
-    A positive is another mention, or the text of the gold entity that is nearest to the mention.
-    """
+    """Return the positive of each mention: another one, or the gold entity's nearest text; -1 for none; (mentions,)."""
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
     text, door = nearest_text(snapshot, mentions, snapshot.gold[mentions])

@@ -137,10 +137,9 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
         """Add the gradients of a batch's loss, in which each mention has the weight ``share``, and return the loss.
 
-        A batch of several micro-batches uses gradient caching (Gao et al. 2021, "Scaling deep contrastive learning
-        batch size under memory limited setup"): its distinct texts are encoded part by part without gradients; the loss
-        is differentiated with respect to their vectors; then each part is encoded again, with the same dropout, to
-        propagate that gradient to the weights.
+        A batch of several micro-batches uses gradient caching (Gao et al. 2021): its texts are encoded part by part
+        without gradients; the loss is differentiated with respect to their vectors; then each part is encoded again,
+        with the same dropout, to propagate that gradient to the weights.
         """
         size = self.config.micro_batch
         if len(batch) <= size:
