@@ -51,13 +51,10 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     links: dict[str, list[Link]] = {id_: [] for id_ in run.document_table["document_id"].to_pylist()}
     for link in run.links:
         links[link.mention.document_id].append(link)
-    known = {document.id for document in gold}
-    if extra := sorted(known - links.keys()):
-        wrong = f"{len(extra):,} of the {len(gold):,} annotated documents are not in the run, such as {extra[0]!r}"
-        raise UsageError(f"{wrong}; give only the annotated documents that were linked, or link the others too")
-    if missing := sorted(id_ for id_, of_document in links.items() if of_document and id_ not in known):
-        wrong = f"{len(missing):,} of the {len(links):,} documents of the run are not annotated, such as {missing[0]!r}"
-        raise UsageError(f"{wrong}; give their annotations too, or link only annotated documents")
+    known, with_links = {document.id for document in gold}, {id_ for id_, of_document in links.items() if of_document}
+    if apart := sorted((known - links.keys()) | (with_links - known)):
+        wrong = f"{len(apart):,} documents are only annotated, or only in the run, such as {apart[0]!r}"
+        raise UsageError(f"{wrong}; give the annotations of the documents that were linked")
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)
     return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]])
 
