@@ -112,15 +112,12 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
         """Encode some texts of a batch, those of similar length together; (texts, dim)."""
-        texts = batch.texts[part]
-        places: list[int] = []
-        parts = []
+        texts, parts = batch.texts[part], list[Tensor]()
         for tower in dict.fromkeys(text.tower for text in texts):
-            rows = [i for i, text in enumerate(texts) if text.tower is tower]
-            parts.append(tower.encode_apart([texts[i].row for i in rows], self.model.config.pooling))
-            places += rows
-        vectors = torch.cat(parts)
-        return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
+            rows = [text.row for text in texts if text.tower is tower]
+            parts.append(tower.encode_apart(rows, self.model.config.pooling))
+        by_tower = np.argsort(codes_of(text.tower for text in texts), kind="stable")
+        return torch.cat(parts)[torch.from_numpy(np.argsort(by_tower)).to(parts[0].device)]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
         """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
