@@ -110,10 +110,7 @@ class LabelAttention(OneTower[LabelAttentionConfig]):
             yield Look(i, pairs, best.cpu().numpy(), means.cpu().numpy(), offsets)
 
     def token_row(self, text: str) -> tuple[TokenRow, Offsets]:
-        """Tokenise a text; ``ids[begin:end]`` of the row are its tokens, whose offsets have (tokens, 2).
-
-        Offsets count Unicode code points, whatever the tokenizer counts.
-        """
+        """Tokenise a text: its tokens are ``ids[begin:end]`` of the row; offsets, (tokens, 2), are in code points."""
         plain, room = _SPACE.sub(" ", text), self._speller.room  # some tokenizers make a line end a token
         ((ids, offsets),) = self._speller.spell_with_offsets([plain])
         return self._speller.row({"text": ids[:room]}), offsets[:room]

@@ -107,8 +107,7 @@ class Tokens(NamedTuple):
     def columns(self, known: KnownNames, matched: Ids) -> Ids:
         """Return the columns of the features of each token, (tokens, features); ``matched`` are labels of names.
 
-        A feature is a part of the token or of one beside it, a pair of words, or where names are; its column is a hash
-        of its value and of its place in the row.
+        A feature, a part of a token nearby, a pair of words or where names are, is hashed with its place in the row.
         """
         types = [_parts(word, *known.counts) for word in dict.fromkeys(self.words)]
         hashed = np.array([[crc32(part.encode("utf-8", "replace")) for part in parts] for parts in types], np.uint64)
@@ -166,8 +165,7 @@ class Chains(NamedTuple):
     def marginals(self, scores: Scores, pairs: Scores) -> tuple[float, Scores, Scores]:
         """Return the logarithm of the sum over all labellings, and the expected labels and pairs of labels.
 
-        ``scores`` are those of the labels of each token, (tokens, 3), ``pairs`` those of a label after another, (3, 3).
-        The expected values have the same shapes.
+        ``scores`` (tokens, 3) are those of labels, ``pairs`` (3, 3) of a label after another; the results are alike.
         """
         top = scores.max(axis=1, keepdims=True)
         weight, follows = np.exp(scores - top), np.exp(pairs)

@@ -56,10 +56,9 @@ class Workplace:
 
 @contextmanager
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
-    """Prepare a training run; the block writes the model folder ``out``.
+    """Prepare a training run; the block writes the model folder ``out``. See `arbo.train` for the errors.
 
-    The training folder is removed after the block, but kept to resume from if the block raises an error. Only a run
-    with the same values in ``job`` can resume it. See `arbo.train` for the errors.
+    If the block raises an error, the training folder is kept, and only a run with the same ``job`` can resume it.
     """
     target, options = real(out), options or RunOptions()
     accelerator = accelerator_of(config)
@@ -176,10 +175,7 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     plan: Mapping[str, npt.NDArray[Any]],
 ) -> None:
-    """Write a checkpoint with ``plan`` (`Trainer.chosen`); remove earlier ones, and unused models and embeddings.
-
-    Raise UsageError if it cannot be written; the earlier ones are still there.
-    """
+    """Write a checkpoint and, unless that raises UsageError, remove earlier ones, and unused models and embeddings."""
     try:
         with whole_folder(target := folder / f"{_PREFIX}{state.step:09d}") as partial:
             moments = optimizer.state_dict()["state"].items()

@@ -136,10 +136,7 @@ class Trainer(ABC, Generic[Model, Batch]):
             finish(self.final).save_pretrained(self.workplace.target)
 
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
-        """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name.
-
-        Raise ArboError if the loss or, except with float16, the gradient is not finite, or there is not enough memory.
-        """
+        """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name."""
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate

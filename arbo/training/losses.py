@@ -122,10 +122,7 @@ class Pairs(NamedTuple):
 
     @property
     def scores(self) -> Tensor:
-        """The inner product of each mention and each of its nodes, in float32; (mentions, 1 + negatives).
-
-        Autocast would round it too coarsely for a loss; so would TF32, which torch disables by default.
-        """
+        """The inner products of mentions and nodes, (mentions, 1 + negatives), in float32: autocast rounds coarsely."""
         with torch.autocast(self.mention.device.type, enabled=False):
             return torch.einsum("md,mnd->mn", self.mention.float(), self.node.float())
 
