@@ -207,7 +207,7 @@ def test_learnt_edges_link_better_than_names_alone_in_any_order(learnt: arbo.Edg
 
 def test_what_learnt_edges_cannot_do(learnt: arbo.EdgeModel) -> None:
     documents = corpus("[Ada] met [Bell].", "[Ada] wrote.")
-    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same, but training needs both pairs"):
+    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same, but training needs pairs"):
         arbo.train_edges(documents, documents)
     with pytest.raises(arbo.UsageError, match="a reranker and an edge model together; leave out one of them"):
         arbo.Linker(arbo.KnowledgeBase(), reranker=lambda *_: [], edges=learnt)
