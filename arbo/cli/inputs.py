@@ -135,13 +135,14 @@ def _of_ids(documents: arbo.Corpus, file: Path) -> arbo.Corpus:
     """Return the documents whose ids a file lists, and warn of unknown ids; lines with `#` first are comments."""
     lines = (line.strip() for _, line in read_lines(file))
     ids = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
-    known = {document.id for document in documents}
+    chosen = documents.of_ids(ids)
+    known = {document.id for document in chosen}
     unknown = listed((f"{id_!r:.60}" for id_ in ids if id_ not in known), 3)
-    if not ids.keys() & known:
+    if not known:
         raise DataError(f"no document has one of these ids: {unknown or 'there are none'}; check them", file=str(file))
     if unknown:
         console.warn(f"{file.name}: no documents with the ids {unknown}")
-    return documents.of_ids(ids.keys() & known)
+    return chosen
 
 
 def _say_columns(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:

@@ -90,39 +90,14 @@ class Corpus(OnDemand[Document]):
         """Write JSON lines, gzipped if the path ends in `.gz`; raise UsageError if the file cannot be written."""
         write_lines(map(document_line, self), path)
 
-    def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
-
-        `Corpus.of` reads the frame, but refuses a discontinuous mention, since the frame has only its first and last
-        offset. The metadata of documents with mentions are left out. `to_jsonl` keeps everything. To store the frame as
-        CSV, first join the ids in `entities` by `|`; a mention annotated as NIL is then read as not annotated.
-        """
-        from pandas import DataFrame
-
-        names = {"mention_id": "id", "start": "start", "end": "end", "mention_text": "text", "type": "type"}
-        given = [name for name in ("cluster", "score") if any(getattr(m, name) is not None for m in self.mentions)]
-        names |= {"entities": "gold"} | {name: name for name in given}
-        rows: list[dict[str, Any]] = []
-        for d in self:
-            fields = {"document_id": d.id, "text": d.text, "domain": d.domain}
-            rows += [
-                {**m.metadata, **fields} | {column: getattr(m, name) for column, name in names.items()}
-                for m in d.mentions
-            ] or [{**d.metadata, **fields}]
-        return DataFrame(rows)
-
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents, with only the mentions of these types."""
         chosen = pc.is_in(self.tables.mentions["type"], strings([types] if isinstance(types, str) else [*types]))
         return self.of_tables(self.tables.of_mentions(chosen.to_numpy()))
 
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:
-        """Return the documents with these ids, in the order of the corpus; raise UsageError if one has no document."""
-        id_set = {ids} if isinstance(ids, str) else set(ids)
-        rows = rows_with(id_set, self.tables.documents["document_id"])
-        if missing := sorted(id_set - rows.keys()):
-            wrong = f"no documents for {len(missing):,} of the {len(id_set):,} ids, such as {missing[0]!r}"
-            raise UsageError(f"{wrong}; check these ids, or leave them out")
+        """Return the documents with these ids, in the order of the corpus; unknown ids are left out."""
+        rows = rows_with([ids] if isinstance(ids, str) else ids, self.tables.documents["document_id"])
         return self.of_tables(self.tables.taken(np.array([*rows.values()], np.int64)))
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:

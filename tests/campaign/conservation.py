@@ -226,13 +226,6 @@ def _splits(seed: int, folder: Path) -> None:
     assert pairs <= {(row, one) for row, _, rows in gold for one in rows}
     kinds = {mention.type for mention in here if mention.type}
     assert sum(len(corpus.of_types({kind}).mentions) for kind in kinds) == sum(bool(m.type) for m in here)
-    if documents:
-        try:
-            back = arbo.Corpus.of(corpus.to_pandas())
-        except arbo.DataError:
-            assert not here or any("" in (m.text.strip(), m.type) or len(m.spans) > 1 for m in here)
-        else:
-            assert Counter(mention.id for mention in back.mentions) == Counter(mention.id for mention in here)
     assert len(arbo.Linker(kb).candidates(documents, k=2).entities) == len(here)
 
 
@@ -240,5 +233,5 @@ CAMPAIGNS = {
     "verbs": Campaign(_verbs, "each mention comes back once from link, discover, add, remove and refit", 30_000, 2),
     "writers": Campaign(_writers, "each mention is in the file of each writer, or its notes say so", 30_000, 15),
     "exports": Campaign(_exports, "each mention is in each export of a run, or its notes say so", 20_000, 8),
-    "splits": Campaign(_splits, "splits, frames, candidates and rows hold what was given", 20_000, 10),
+    "splits": Campaign(_splits, "splits, candidates and rows hold what was given", 20_000, 10),
 }
