@@ -188,7 +188,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         (LEFT | {"mention_id": "m1"}, "'m1': document 'd1' has two mentions with this id"),
         ({"start": 0.5, "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not 0.5"),
         ({"start": "0", "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not a string"),
-        ({"start": float("inf"), "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not inf"),
+        ({"start": float("inf"), "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not Infinity"),
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
         (LEFT | {"text": "Right"}, "'d1': the 'text' differs from that in row 0 for the same document; 'text' is"),
         (LEFT | {"document_id": "d2", "text": None}, "'d2': the first row of a document needs its 'text'"),

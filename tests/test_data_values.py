@@ -41,11 +41,11 @@ COLD = Entity("D2", "cold", ("common cold",), alternative_ids=("X2", "X3"))
 @pytest.mark.parametrize(
     ("value", "change", "problem"),
     [
-        (LEFT, {"spans": ()}, "^'m1': .*one or more spans"),
-        (LEFT, {"spans": [(0, 4)]}, "must be a tuple of pairs .start, end., not list"),
-        (LEFT, {"spans": ((4, 4),)}, "span 4 to 4 is empty"),
-        (LEFT, {"spans": ((-1, 3),)}, "begins before the document"),
-        (LEFT, {"spans": ((0, 4), (9, 9))}, "span 9 to 9 is empty"),
+        (LEFT, {"spans": ()}, "^'m1': .*one or more pairs"),
+        (LEFT, {"spans": [(0, 4)]}, r"one or more pairs .start, end., not \[\(0"),
+        (LEFT, {"spans": ((4, 4),)}, "span 4 to 4 is not one with"),
+        (LEFT, {"spans": ((-1, 3),)}, "span -1 to 3 is not one with"),
+        (LEFT, {"spans": ((0, 4), (9, 9))}, "span 9 to 9 is not one with"),
         (LEFT, {"spans": ((0, 4, 5),)}, "pair of integers"),
         (LEFT, {"spans": ((False, True),)}, "pair of integers"),
         (LEFT, {"id": ""}, "mention id is empty"),

@@ -72,10 +72,8 @@ def fields(
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, (bool, float)) or value is None:
         return json.dumps(value)
-    if isinstance(value, float):
-        return repr(value)
     names = {str: "a string", int: "a number", list: "this list", dict: "an object"}
     return names.get(type(value), f"{type(value).__name__!r}")
 

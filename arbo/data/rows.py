@@ -4,16 +4,12 @@ A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.f
 cell (None, NaN) counts as a missing key, and an array as a list. Further columns are kept as metadata. So is the index
 of a pandas frame, under the names that `frame.reset_index()` gives it; a default index is kept only if the rows are
 mentions or names. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do; errors in rows of files name the
-file and the line or row. A name alone, without a text, becomes a document whose only mention is the whole name. Rows of
-mentions look like this:
+file and the line or row. A name alone, without a text, becomes a document whose only mention is the whole name.
 
-    document_id   text                     start   end   mention_id   type    entity
-    d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
-
-A mention needs the first four columns. `entity` holds the gold id, or several separated by `|`; `entities` holds a list
-of gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold cluster,
-`score` the score of the finder that found the mention. `mention_text` is compared with the text at the offsets.
-`domain` is the domain of the document.
+A mention needs the columns in `REQUIRED`. `entity` holds the gold id, or several separated by `|`; `entities` holds a
+list of gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold
+cluster, `score` the score of the finder that found the mention. `mention_text` is compared with the text at the
+offsets. `domain` is the domain of the document.
 The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without start and
 end stands for the document itself, for example a document without mentions. Further columns become the metadata of the
 mention or, in a row without start and end, of the document; so do `cluster` and `score` in such a row.
@@ -29,7 +25,6 @@ from math import isnan
 from typing import Any
 
 from arbo.data import objects
-from arbo.data.arrow import parsed
 from arbo.data.documents import Document, Entity, Marked, Mention, marked_mention
 from arbo.data.gold_ids import ids_in
 from arbo.data.records import Item, OnError, Records
@@ -151,21 +146,20 @@ def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), f
     rows. The mention of a Series keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is
     no string, or not storable.
     """
-    labels, metadata = _labels(table, len(names))
+    labels, rows = _labels(table, len(names))
     names = [name or BLANK if isinstance(name, str) else BLANK if _plain(name) is None else name for name in names]
     for row in () if are_storable(names) and are_storable(labels) else range(len(names)):
         if type(names[row]) in (int, float):
-            raise DataError(f"row {row}: {_number_as_id('name', names[row])}", id=labels[row])
+            raise DataError(f"row {row}: {_number_as_id('name')}", id=labels[row])
         check_text(names[row], f"the name in row {row}", of=labels[row])
         check_text(labels[row], f"the id of row {row}")
     own = [*map(str, ids)]
     if {*map(type, ids)} <= {str, int} and len({*own}) == len(names) and all(map(str.strip, own)) and are_storable(own):
         labels = own
     if further:
-        kept = parsed(metadata) if any(metadata) else [{}] * len(names)
-        encode = json.JSONEncoder(default=str).encode
-        metadata = [encode({**row, **more}) if row or more else None for row, more in zip(kept, further, strict=True)]
-    return Tables.of_names(labels, names, metadata)
+        rows = [{**row, **more} for row, more in zip(rows, further, strict=True)]
+    encode = json.JSONEncoder(ensure_ascii=bool(further), default=str).encode
+    return Tables.of_names(labels, names, [encode(row) if row else None for row in rows])
 
 
 def are_storable(texts: Sequence[Any]) -> bool:
@@ -176,23 +170,17 @@ def are_storable(texts: Sequence[Any]) -> bool:
     return "\0" not in text and (text.isascii() or not _SURROGATE.search(text))
 
 
-def _labels(table: Any, n: int) -> tuple[list[str], list[str | None]]:
+def _labels(table: Any, n: int) -> tuple[list[str], list[Row]]:
     """Return an id for each row of a Series or a list, and the metadata that keep the labels of a Series."""
     if not (keys := index_of(table)):
-        return list(map(str, range(n))), [None] * n
-    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
-    values: list[list[Any]] = []
-    cells: list[list[str]] = []
-    for place, key in enumerate(keys):
-        level, head = table.index.get_level_values(place).tolist(), f"{encode(key)}: "
-        written = [*map(repr if {*map(type, level)} == {int} else encode, level)]
-        values.append(level if {*map(type, level)} <= {int, str} else [*map(json.loads, written)])
-        cells.append(["" if cell in ("null", "NaN", "Infinity", "-Infinity") else head + cell for cell in written])
-    labels = ["/".join(map(str, row)) for row in zip(*values, strict=True)]
+        return list(map(str, range(n))), [{}] * n
+    levels = [table.index.get_level_values(place).tolist() for place in range(len(keys))]
+    cells = [*zip(*(json.loads(json.dumps(level, default=str)) for level in levels), strict=True)]
+    labels = ["/".join(map(str, row)) for row in cells]
     if not all(map(str.strip, labels)) or len(set(labels)) < n:
         labels = list(map(str, range(n)))
-    rows = [", ".join(filter(None, row)) for row in zip(*cells, strict=True)]
-    return labels, [f"{{{row}}}" if row else None for row in rows]
+    rows = (zip(keys, row, strict=True) for row in cells)
+    return labels, [{key: cell for key, cell in row if cell is not None and cell == cell} for row in rows]  # not NaN
 
 
 def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[Document]:
@@ -235,17 +223,14 @@ def _checked(row: object, ids: tuple[str, ...]) -> Row:
     for column in ids:
         if type(record.get(column)) in (int, float):
             name = record[ids[0]]
-            raise DataError(_number_as_id(column, record[column]), id=name if isinstance(name, str) else None)
+            raise DataError(_number_as_id(column), id=name if isinstance(name, str) else None)
     return record
 
 
-def _number_as_id(column: str, value: float) -> str:
-    if isinstance(value, int):
-        remedy = f'write it in quotes, or convert the column of a frame: frame["{column}"].astype(str)'
-        return f"{column!r} must be a string, not a number; {remedy}"
-    # pandas turns a column with an empty cell into floats, and `str` would turn 7 into "7.0".
-    remedy = f'frame["{column}"].astype("Int64").astype("string")'
-    return f"{column!r} must be a string, not {value}; convert whole numbers and empty cells with {remedy}"
+def _number_as_id(column: str) -> str:
+    # pandas makes floats of a column with an empty cell, and `str` would make "7.0" of 7.
+    remedy = f'write it in quotes, or convert the column: frame["{column}"].astype("Int64").astype("string")'
+    return f"{column!r} must be a string, not a number; {remedy}"
 
 
 def _plain(value: Any) -> Any:

@@ -59,16 +59,12 @@ def check_metadata(value: object, *, of: str | None = None) -> None:
 
 def check_spans(spans: object, *, of: str | None = None) -> None:
     """Raise DataError unless `spans` is a non-empty tuple of pairs `(start, end)` with `0 <= start < end`."""
-    if not isinstance(spans, tuple):
-        raise DataError(f"the spans must be a tuple of pairs (start, end), not {type(spans).__name__}", id=of)
-    if not spans:
-        raise DataError("a mention needs one or more spans (start, end)", id=of)
+    if not isinstance(spans, tuple) or not spans:
+        raise DataError(f"the spans must be a tuple of one or more pairs (start, end), not {spans!r:.60}", id=of)
     for span in spans:
         # `type`, not `isinstance`: True and False are ints in Python, but never offsets.
         if not isinstance(span, tuple) or len(span) != 2 or type(span[0]) is not int or type(span[1]) is not int:
             raise DataError(f"a span must be a pair of integers (start, end), not {span!r:.60}", id=of)
         start, end = span
-        if start < 0:
-            raise DataError(f"the span {start} to {end} begins before the document", id=of)
-        if start >= end:
-            raise DataError(f"the span {start} to {end} is empty; the exclusive end must be above the start", id=of)
+        if not 0 <= start < end:
+            raise DataError(f"the span {start} to {end} is not one with 0 <= start < end", id=of)
