@@ -40,18 +40,16 @@ _GROUPS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 _SPELLINGS = {spelling.casefold(): group for group in _GROUPS for spelling in group}
 """The spellings of prefixes of cross-references."""
 ADVICE, MANIFEST = "build the index again with `arbo kb index`", "arbo-index.json"
-_KEYS = {"kb": dict, "encoder": dict, "files": dict}
-_VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
+_KEYS, _VERSIONS = {"kb": dict, "encoder": dict, "files": dict}, ("arbo", "numpy", "pyarrow", "scipy")
 FORMAT = Format("arbo-index", 4, _KEYS, "an index of a knowledge base", ADVICE, MANIFEST, _VERSIONS)
 
 
 class IndexFolder(NamedTuple):
     """An index: a knowledge base in columns, with the arrays of an encoder, all mapped into memory.
 
-    ``arbo-index.json`` is the manifest: the notes and the fingerprint of the knowledge base, the settings of the
-    encoder, and the hash of each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder, and
-    ``vectors`` the vectors of the entities. Opening an index checks the manifest, and mapping a file its header and its
-    size; `arbo.encoders.index.check_index` reads everything.
+    The manifest has the notes and the fingerprint of the knowledge base, the settings of the encoder, and the hash of
+    each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder, and ``vectors`` those of the
+    entities. Mapping a file checks its header and its size; `arbo.encoders.index.check_index` reads everything.
     """
 
     folder: Path
@@ -74,10 +72,8 @@ class IndexFolder(NamedTuple):
 
         Raise DataError if a file is missing, cut or damaged at its beginning.
         """
-        names = (Path(name) for name in self.manifest["files"])
-        paths = (self.folder / name for name in names if name.parent.name == folder and name.suffix == ".npy")
-        arrays = {}
-        for file in paths:
+        arrays, names = {}, (Path(name) for name in self.manifest["files"])
+        for file in (self.folder / name for name in names if name.parent.name == folder and name.suffix == ".npy"):
             try:
                 arrays[file.stem] = map_array(file)
             except Exception as error:  # a damaged header lets any error of its parsers through
@@ -208,8 +204,8 @@ class KnowledgeBase:
         """Return the same entities; xrefs with these prefixes become alternative ids, so that other gold ids match.
 
         The Disease Ontology writes `MSH:D012345`, while a corpus has `D012345` or `MESH:D012345`. With the prefix
-        `MSH`, the bare xref and the xref with each spelling of the prefix become alternative ids. Raise UsageError if
-        no prefix is given, or a given prefix occurs in no xref.
+        `MSH`, the bare xref and the xref with each spelling of the prefix become alternative ids. Raise UsageError for
+        a prefix that no xref has.
 
         >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
         >>> view = kb.through_xrefs("MESH")
@@ -220,18 +216,15 @@ class KnowledgeBase:
         present = Counter(xref.partition(":")[0] for (xrefs,) in self.columns("xrefs") for xref in xrefs if ":" in xref)
         folded = {prefix.casefold() for prefix in present}
         missing = [prefix for prefix, spellings in spelt.items() if folded.isdisjoint(map(str.casefold, spellings))]
-        if missing or not prefixes:
+        if missing:
             known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
-            wrong = f"no xref has the prefix {' or '.join(missing)}" if missing else "name at least one prefix"
+            wrong = f"no xref has the prefix {' or '.join(missing)}"
             raise UsageError(f"{wrong}; the most frequent prefixes of xrefs: {known}")
         forms = {spelling.casefold(): spellings for spellings in spelt.values() for spelling in spellings}
         return self.with_alternative_ids(_ids_in(id_, xrefs, forms) for id_, xrefs in self.columns("id", "xrefs"))
 
     def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
-        """Return the same entities; each name of annotated mentions is an alias of what it means most often.
-
-        Other entities of the domain lose it; see `arbo.kb.names`. Raise DataError if no mention has an entity.
-        """
+        """Return the entities with the names of annotated mentions as aliases; see `arbo.kb.names.with_names_of`."""
         from arbo.kb.names import with_names_of
 
         return with_names_of(self, documents, expand_abbreviations=expand_abbreviations)
@@ -307,9 +300,7 @@ class KnowledgeBase:
         return len(self.table)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KnowledgeBase):
-            return NotImplemented
-        return bool(self.table.select(CONTENT).equals(other.table.select(CONTENT)))
+        return isinstance(other, KnowledgeBase) and bool(self.table.select(CONTENT).equals(other.table.select(CONTENT)))
 
     def __repr__(self) -> str:
         return f"KnowledgeBase({len(self)} entities)"

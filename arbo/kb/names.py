@@ -3,9 +3,7 @@
 A single-word name is generic if it is the head of the names of many other entities, since texts then use it for any of
 these, as in "the disease". The head is the last word, or the last word before the first comma ("Wilson disease",
 "Syndrome, Marfan"); words are compared after `normalize_name`. "Many" means at least 8 % of all entities and at least
-20. By this rule, ``disease`` and ``syndrome`` are generic in the Disease Ontology (each heads 9 % of its diseases) and
-in MEDIC, ``cell`` in the Cell Ontology, and ``site`` in the Sequence Ontology. Not generic are ``carcinoma`` (7 %),
-``lymphocyte`` (6 %), and all words of UBERON (``muscle``, 4 %), the Human Phenotype Ontology and MeSH.
+20: in the Disease Ontology, ``disease`` and ``syndrome`` (9 %), but not ``carcinoma`` (7 %).
 """
 
 import json
@@ -23,7 +21,7 @@ SHARE, LEAST = 0.08, 20
 
 
 class Example(NamedTuple):
-    """A name in all its spellings, an id or a cross-reference, and the ids of the entities that have it.
+    """A name in all its spellings or an id, and the ids of the entities that have it.
 
     >>> print(Example(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
     "skin", "Skins": E0, E1, E2 and 4,997 more
@@ -74,7 +72,7 @@ def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Example, int
 
 
 def example_of(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Example:
-    """Return the distinct ids of the entities in these rows, and the distinct values that they share."""
+    """Return an example of the entities in these rows, which share these values."""
     return Example(tuple(dict.fromkeys(values)), tuple(kb.table["id"][row].as_py() for row in dict.fromkeys(rows)))
 
 
@@ -95,8 +93,7 @@ def with_names_of(kb: KnowledgeBase, documents: Iterable[Any], *, expand_abbrevi
 
     Ties go to the first entity. Other entities of the same domain lose this alias; preferred names stay. Names that
     differ only in case or white space are the same. Of several gold ids of a mention, the first that the knowledge base
-    has counts. With ``expand_abbreviations``, abbreviations that a document defines are replaced by their long forms,
-    as in linking. Raise DataError if no mention has an entity of the knowledge base in the domain of its document.
+    has counts. Raise DataError if no mention has an entity of the knowledge base in the domain of its document.
 
     >>> from arbo import Entity
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
@@ -106,19 +103,17 @@ def with_names_of(kb: KnowledgeBase, documents: Iterable[Any], *, expand_abbrevi
     [('Grippe',), ('Rhinitis',)]
     """
     names: dict[tuple[str | None, str], str] = {}
-    entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
+    entities = defaultdict[tuple[str | None, str], Counter[int]](Counter)
     corpus = Corpus.of(documents)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
     gold = Gold.of(corpus, kb).first.tolist()
     for written, domain, entity in zip(inputs.names, inputs.column("domain"), gold, strict=True):
-        name = " ".join(written.split())
-        if entity >= 0 and name:
+        if entity >= 0 and (name := " ".join(written.split())):
             key = domain, _key(name)
             names.setdefault(key, name)
             entities[key][entity] += 1
     if not entities:
-        where = "in the knowledge base and in the domain of its document"
-        wrong = f"no names to add: none of {len(inputs):,} mentions has a gold id that is {where}"
+        wrong = f"no names to add: none of {len(inputs):,} mentions has an entity of the domain of its document"
         raise DataError(f"{wrong}; check the annotations, the ids and the domains")
     entity_of = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
     added: defaultdict[int, list[str]] = defaultdict(list)

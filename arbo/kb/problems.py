@@ -53,11 +53,7 @@ def figure_cells(name: str, value: Any) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of problem.
-
-    An error loses data, or leaves an entity or an id that nothing can match. A warning, such as a name that several
-    entities share, is for the reader to judge: links may be wrong.
-    """
+    """One kind of problem: an error loses data, or leaves an entity or id that nothing can match; a warning may not."""
 
     kind: str
     severity: Severity
@@ -74,7 +70,7 @@ class Problem:
 
 
 def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
-    """Return the problems, errors first, each with its count, a way to fix it and up to three examples."""
+    """Return the problems of each kind, errors first."""
     cases: defaultdict[str, list[Example]] = defaultdict(list)
     names = spellings(kb)
     for kind, case in chain(_names_of_entities(kb, names), _shared_names(kb, names), _fields(kb)):
@@ -99,10 +95,7 @@ _KINDS: dict[str, tuple[str, str]] = {
     "empty-alias": ("empty aliases dropped", "leave them out"),
     "duplicate-entity": ("duplicate entities dropped", "write each entity once"),
     "empty": ("no entities", "check the path and the format"),
-    "unreachable": (
-        "entities without a visible name: only combining marks or zero-width characters",
-        "give them visible names",
-    ),
+    "unreachable": ("entities without a visible name: combining marks or zero-width characters alone", "name them"),
     "padded-id": ("ids that begin or end with white space: annotations will not match them", "strip them"),
     "indistinguishable": (
         "groups of entities whose names differ only in case, accents, punctuation, plural or the order of words",
@@ -136,11 +129,6 @@ _KINDS: dict[str, tuple[str, str]] = {
     "alternative-id-shared": (
         "alternative ids that several entities share: each entity counts as correct",
         "keep each id for one entity, unless the mapping is meant to be many to many",
-    ),
-    "id-with-blanks": ("ids with white space inside: formats such as OBO end an id there", "rename them"),
-    "xref-without-prefix": (
-        "cross-references without the form PREFIX:ID",
-        "complete them, or drop them; --kb-xrefs cannot use them",
     ),
 }
 """Fault and solution of each kind of problem, in the order in which they are reported."""
@@ -185,18 +173,13 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ex
 
 def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
     ids, holders = ids_of(kb)
-    for row, entity in enumerate(kb):
-        for id_ in (entity.id, *entity.alternative_ids):
+    for row, (own, others) in enumerate(kb.columns("id", "alternative_ids")):
+        for id_ in (own, *others):
             if id_ != id_.strip():
                 yield "padded-id", example_of(kb, [row], id_)
-        for id_ in dict.fromkeys(entity.alternative_ids):
-            if id_ != entity.id and id_ in ids:
+        for id_ in dict.fromkeys(others):
+            if id_ != own and id_ in ids:
                 yield "alternative-id-taken", example_of(kb, [row], id_)
-        if len(entity.id.split()) > 1:
-            yield "id-with-blanks", example_of(kb, [row], entity.id)
-        for xref in entity.xrefs:
-            if not all(map(str.strip, xref.partition(":")[::2])):
-                yield "xref-without-prefix", example_of(kb, [row], xref)
     for id_, rows in holders.items():
         if len(rows) > 1:
             yield "alternative-id-shared", example_of(kb, rows, id_)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from arbo.data import KnowledgeBase
 from arbo.data.entity_table import CONTENT
-from arbo.errors import DataError, UsageError
+from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
 from arbo.formats.table import write_tsv
 
@@ -23,13 +23,11 @@ _OF_TSV = ["id", "name", "aliases", "definition"]
 
 
 def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
-    """Write a knowledge base; return counts of the values that the format cannot hold.
+    """Write a knowledge base to a path with one of `ENDINGS`; return counts of the values that the format cannot hold.
 
-    Raise UsageError if the ending is not one of `ENDINGS`, or the file cannot be written, DataError for an id in TSV.
+    Raise UsageError if the file cannot be written, DataError for an id with white space around it in TSV.
     """
     name = fspath(path).lower()
-    if not name.endswith(ENDINGS):
-        raise UsageError(f"{fspath(path)}: the file's ending must be one of {', '.join(ENDINGS)}")
     if name.endswith((".jsonl", ".jsonl.gz")):
         kb.to_jsonl(path)
         return {}
@@ -38,16 +36,15 @@ def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
     if name.endswith(".parquet"):
         write_whole(path, lambda partial: pq.write_table(table, partial))
     else:
-        columns: dict[str, list[Any]] = {key: table[key].to_pylist() for key in CONTENT}
+        columns: dict[str, list[Any]] = table.to_pydict()
         if blank := next((id_ for id_ in columns["id"] if id_ != id_.strip()), None):
             raise DataError("TSV cannot hold the white space around this id; write .jsonl", id=blank)
         every = columns["aliases"]
-        columns["aliases"] = [[alias for alias in aliases if "|" not in alias] for aliases in every]
-        schema = pa.schema([table.schema.field(key) for key in _OF_TSV])
-        write_tsv(pa.table({key: columns[key] for key in _OF_TSV}, schema), path)
-        texts = chain(columns["name"], *columns["aliases"], table["definition"].drop_null().to_pylist())
-        kinds = {"types": "types", "alternative ids": "alternative_ids", "xrefs": "xrefs"}
-        lost |= {what: sum(map(len, columns[key])) for what, key in kinds.items()}
+        aliases = [[alias for alias in some if "|" not in alias] for some in every]
+        column = pa.array(aliases, table["aliases"].type)
+        write_tsv(pa.table([table["id"], table["name"], column, table["definition"]], _OF_TSV), path)
+        texts = chain(columns["name"], *aliases, table["definition"].drop_null().to_pylist())
+        lost |= {key.replace("_", " "): sum(map(len, columns[key])) for key in ("types", "alternative_ids", "xrefs")}
         lost |= {
             "domains": sum(domain is not None for domain in columns["domain"]),
             "aliases with a bar": sum("|" in alias for alias in chain(*every)),
