@@ -137,18 +137,16 @@ def test_rows_of_a_frame_keep_their_index_and_may_be_equal_but_not_its_columns()
     assert arbo.Corpus.of([{"id": "d1", "text": TEXT}] * 2).notes == {"duplicate documents dropped": 1}
     assert arbo.KnowledgeBase.of([{"id": "D1", "name": "flu"}] * 3).notes == {"duplicate entities dropped": 2}
     frame = pd.DataFrame([["d1", TEXT, "x"]], columns=["id", "text", "text"])
-    with pytest.raises(DataError, match="the frame has 2 columns named 'text'; rename or drop all but one"):
+    with pytest.raises(DataError, match="the frame has several columns named 'text'; rename or drop all but one"):
         arbo.Corpus.of(frame)
 
 
 @pytest.mark.parametrize("table", ["docs.csv", b"x", None, {"id": "d1"}, DOCUMENTS[0]])
 def test_what_holds_no_rows_is_refused(table: Any) -> None:
-    kind, is_path = type(table).__name__, isinstance(table, str)
-    mend = r"read files with arbo\.read_documents" if is_path else "put a single document into a list"
-    with pytest.raises(UsageError, match=f"expected documents, not {kind}; {mend}"):
+    kind, mend = type(table).__name__, r"read files with arbo\.read_{}, put a single item into a list, or choose"
+    with pytest.raises(UsageError, match=f"expected documents, not {kind}; {mend.format('documents')}"):
         arbo.Corpus.of(table)
-    mend = r"read files with arbo\.read_knowledge_base" if is_path else "put a single entity into a list"
-    with pytest.raises(UsageError, match=f"must be a KnowledgeBase, entities or rows, not {kind}; {mend}"):
+    with pytest.raises(UsageError, match=f"expected entities, not {kind}; {mend.format('knowledge_base')}"):
         arbo.KnowledgeBase.of(table)
 
 

@@ -161,7 +161,7 @@ def test_without_a_threshold_all_are_linked_and_below_every_edge_none(method: Me
 def test_wrong_arguments_are_told_the_mend() -> None:
     with pytest.raises(arbo.UsageError, match="knowledge base"):
         arbo.Linker().link([document("d", "marsh fever")])
-    with pytest.raises(arbo.UsageError, match="must be a KnowledgeBase, entities or rows, not int"):
+    with pytest.raises(arbo.UsageError, match="expected entities, not int"):
         arbo.Linker(7)
     assert arbo.Linker([arbo.Entity("E1", "fever")]).kb == arbo.KnowledgeBase([arbo.Entity("E1", "fever")])
 

@@ -148,7 +148,7 @@ def test_mistakes_are_told(sample: Sample, docs: list[Any], tmp_path: Path) -> N
         (lambda: pipeline(None)(docs[0].copy()), "has no knowledge base; add the pipe with config="),
         (lambda: setattr(SpacyLinker(), "linker", arbo.Linker()), "needs a knowledge base"),
         (lambda: SpacyLinker(settings={"methd": "minimax"}), "did you mean 'method'"),
-        (lambda: arbo.Linker(sample[1]).link(docs[0]), "put a single document into a list"),
+        (lambda: arbo.Linker(sample[1]).link(docs[0]), "put a single item into a list"),
         (lambda: save(encoder=arbo.VectorEncoder({}, {})), "cannot save the encoder VectorEncoder"),
         (lambda: save(reranker=lambda *_, **__: None), "cannot save the reranker FunctionReranker"),
         (lambda: SpacyLinker().from_disk(tmp_path), "a newer arbo wrote this"),

@@ -36,10 +36,8 @@ if errors.shown and "pandas" not in sys.modules:
 class OnDemand(Sequence[Item]):
     """A sequence whose items are made when somebody looks at them, some at a time; the last ones are kept."""
 
-    together = 1
-    """Number of items that are made when one of them is looked at; a walk over all makes some thousand at a time."""
-    keeps_all = False
-    """Whether items are kept that were looked at one by one."""
+    together, keeps_all = 1, False
+    """Number of items that are made when one of them is looked at, and whether these are kept when others are made."""
 
     def __init__(self, length: int, make: Callable[[int, int], Sequence[Item]]) -> None:
         """Take the number of items, and a function that makes at most so many items from a place on."""

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from sys import intern
 from typing import Any, NamedTuple
 
 from arbo.errors import DataError
@@ -183,8 +182,7 @@ def marked_mention(marked: Marked, document_id: str, text: str, uses: Counter[st
     id_ = mention_id(document_id, spans, uses) if own is None else own
     if surface is not None and max(end for _, end in spans) <= len(text):
         compare(surface, spans, text, Counter(), of=id_)
-    kind = None if kind is None else intern(kind)  # equal strings are one in memory
-    return Mention(id_, document_id, spans, intern(text_of(spans, text)), kind, gold, score, metadata, cluster)
+    return Mention(id_, document_id, spans, text_of(spans, text), kind, gold, score, metadata, cluster)
 
 
 def span_between(start: str, end: str, text: str, *, of: str) -> Span:

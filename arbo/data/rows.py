@@ -16,7 +16,6 @@ mention or, in a row without start and end, of the document; so do `cluster` and
 """
 
 import json
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,8 +55,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | None, dict[str, str | None]]:
     """Return the documents or tables of what `Corpus.of` takes, notes on names, and the `index_of` the frame."""
-    read = "read files with arbo.read_documents(path), or put a single name into a list"
-    items = items_of(table, "expected documents", "document", read)
+    items = items_of(table, "documents", "read_documents")
     columns = {*items[0]} if items and isinstance(items[0], Mapping) else None
     if are_names(table, items):
         tables, index = tables_of_names(table, items), index_of(table)
@@ -73,33 +71,30 @@ def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | No
 
 def entities_in(table: Any) -> Iterable[Entity]:
     """Return the entities of what `KnowledgeBase.of` takes."""
-    wrong = "the knowledge base must be a KnowledgeBase, entities or rows"
-    items = items_of(table, wrong, "entity", "read files with arbo.read_knowledge_base(path)")
+    items = items_of(table, "entities", "read_knowledge_base")
     return entities_of(placed(items)) if items and isinstance(items[0], Mapping) else items
 
 
-def items_of(table: Any, wrong: str, item: str, advice: str) -> list[Any]:
+def items_of(table: Any, what: str, reader: str) -> list[Any]:
     """Return the rows of a frame, the `Doc`s of a `DocBin`, or the items of another iterable.
 
-    Raise UsageError for anything else, such as a mapping or a `Doc` of spaCy, which are one ``item``; with ``advice``
-    for a path. Raise DataError if a pandas frame has two columns of the same name.
+    Raise UsageError for anything else, such as a path, or a mapping or a `Doc` of spaCy, which are one item. Raise
+    DataError if a pandas frame has two columns of the same name.
     """
     if hasattr(table, "to_pylist"):  # Arrow
         return list(table.to_pylist())
     if hasattr(table, "to_dicts"):  # polars
         return list(table.to_dicts())
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas, which iterates over its columns
-        for column, times in Counter(table.columns).items():
-            if times > 1:
-                raise DataError(f"the frame has {times} columns named {column!r:.60}; rename or drop all but one")
+        if len(again := table.columns[table.columns.duplicated()]):
+            raise DataError(f"the frame has several columns named {again[0]!r:.60}; rename or drop all but one")
         return list((table.reset_index() if index_of(table) else table).to_dict("records"))
     if hasattr(table, "get_docs"):  # a DocBin of spaCy
         return docs_in(table)
     if isinstance(table, Iterable) and not is_doc(table) and not isinstance(table, (str, bytes, Mapping)):
         return list(table)
-    single = f"put a single {item} into a list, or choose one split of a DatasetDict"
-    remedy = advice if isinstance(table, (str, os.PathLike)) else single
-    raise UsageError(f"{wrong}, not {type(table).__name__}; {remedy}")
+    remedy = f"read files with arbo.{reader}, put a single item into a list, or choose one split of a DatasetDict"
+    raise UsageError(f"expected {what}, not {type(table).__name__}; {remedy}")
 
 
 def index_of(table: Any) -> dict[str, str | None]:

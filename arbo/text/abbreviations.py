@@ -132,14 +132,11 @@ def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Def
     inner = _ALTERNATIVE.split(content, maxsplit=1)[0].strip("\"' \t\n")
     if not _is_short_form(inner):
         return None
+    words = [match.start() for match in re.finditer(r"\S+", text[begin:opening])] or [0]
     at = text.index(inner, opening + 1)
     plural = len(inner) > 2 and inner[-1] == "s" and inner[:-1].isupper()
     for short in (inner, inner[:-1]) if plural else (inner,):
-        words = [match.start() for match in re.finditer(r"\S+", text[begin:opening])]
-        window = words[-_max_words(short) :]
-        if not window:
-            continue
-        start = begin + window[0]
+        start = begin + words[-_max_words(short) :][0]
         before = text[start:opening].rstrip()
         long = _long_form_start(short, before)
         if long is None or _BRACKET_BETWEEN_WORDS.search(before[long:]) or _has_odd_bracket(before[long:]):
