@@ -73,7 +73,8 @@ def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
     """Return the problems of each kind, errors first."""
     cases: defaultdict[str, list[Example]] = defaultdict(list)
     names = spellings(kb)
-    for kind, case in chain(_names_of_entities(kb, names), _shared_names(kb, names), _fields(kb)):
+    cases["generic-name"] += generic_names(kb, names)
+    for kind, case in chain(_shared_names(kb, names), _ids(kb)):
         cases[kind].append(case)
     problems = []
     for kind, (wrong, solution) in _KINDS.items():
@@ -84,7 +85,7 @@ def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
     return tuple(sorted(problems, key=lambda problem: problem.severity))
 
 
-_ERRORS = ("empty", "unreachable", "padded-id")
+_ERRORS = ("empty", "padded-id")
 _KINDS: dict[str, tuple[str, str]] = {
     # notes of readers; others, as on obsolete terms, are no problem
     "malformed-entity": ("malformed entities skipped", "correct the places that the warnings named"),
@@ -95,7 +96,6 @@ _KINDS: dict[str, tuple[str, str]] = {
     "empty-alias": ("empty aliases dropped", "leave them out"),
     "duplicate-entity": ("duplicate entities dropped", "write each entity once"),
     "empty": ("no entities", "check the path and the format"),
-    "unreachable": ("entities without a visible name: combining marks or zero-width characters alone", "name them"),
     "padded-id": ("ids that begin or end with white space: annotations will not match them", "strip them"),
     "indistinguishable": (
         "groups of entities whose names differ only in case, accents, punctuation, plural or the order of words",
@@ -117,11 +117,6 @@ _KINDS: dict[str, tuple[str, str]] = {
         "single-word names that end the names of many other entities, so that texts use them for any of these",
         "leave them out (--set generic_names=false, of arbo link and arbo kb edit)",
     ),
-    "single-character": (
-        "names of a single character",
-        "drop them unless your texts use them; such a name matches every mention of the same character",
-    ),
-    "number": ("names of digits alone", "complete or drop them, since they match such numbers in any text"),
     "alternative-id-taken": (
         "alternative ids that are also another entity's own id, which takes precedence",
         "drop the alternative id, or the other entity if it was merged",
@@ -132,19 +127,6 @@ _KINDS: dict[str, tuple[str, str]] = {
     ),
 }
 """Fault and solution of each kind of problem, in the order in which they are reported."""
-
-
-def _names_of_entities(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Example]]:
-    seen = {row for name, written in names.items() if any(map(str.isprintable, name)) for _, row in written}
-    yield from (("unreachable", example_of(kb, [row], of.name)) for row, of in enumerate(kb) if row not in seen)
-    yield from (("generic-name", case) for case in generic_names(kb, names))
-    for form, written in names.items():
-        is_number = len(form) > 1 and form.replace(" ", "").isdigit()
-        for name, row in written:
-            if is_number:
-                yield "number", example_of(kb, [row], name)
-            if len(name.strip()) == 1:
-                yield "single-character", example_of(kb, [row], name)
 
 
 def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Example]]:
@@ -171,7 +153,7 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ex
             yield ("shared-alias", "name-is-alias", "same-name")[min(preferred_by, 2)], case
 
 
-def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
+def _ids(kb: KnowledgeBase) -> Iterator[tuple[str, Example]]:
     ids, holders = ids_of(kb)
     for row, (own, others) in enumerate(kb.columns("id", "alternative_ids")):
         for id_ in (own, *others):
