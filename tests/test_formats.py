@@ -141,14 +141,7 @@ def test_a_folder_has_the_files_of_a_format_and_equal_items_are_one(tmp_path: Pa
     assert twice.notes[f"duplicate {kind} dropped"] == len(once)
 
 
-def test_metadata_of_equal_items_that_are_lost_are_counted(tmp_path: Path) -> None:
-    flu = {"id": "d", "text": "flu"}
-    lines = [flu | {"mentions": [{"spans": [[0, 3]], "by": by}], "year": year} for by, year in ("a1", "a2", "b1")]
-    corpus = read_documents(save_lines(tmp_path / "a.jsonl", *lines, lines[0]))
-    dropped = "duplicate {0} dropped", "duplicate {0} whose other metadata were dropped"
-    assert corpus.notes == {note.format("documents"): n for note, n in zip(dropped, (3, 2), strict=True)}
-    kb = read_knowledge_base(save_lines(tmp_path / "kb.csv", "id,name,year", "D1,flu,1", "D1,flu,2"))
-    assert kb.notes == {note.format("entities"): 1 for note in dropped}
+def test_metadata_of_a_document_that_are_replaced_are_counted(tmp_path: Path) -> None:
     rows = save_lines(tmp_path / "docs.csv", "document_id,text,year,owner", "d,flu,1,", "d,,2,us", "d,,2,us")
     corpus = read_documents(rows)
     assert corpus.notes == {"values of a document's metadata replaced by a later row": 1}

@@ -78,9 +78,9 @@ class Corpus(OnDemand[Document]):
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
         A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings, a pandas Series, or
-        rows with a column ``name``, whose further columns are then metadata; each name becomes a mention in a document
-        of its own. The documents may be those of spaCy, in a list or a `DocBin`; their ids are their places, from 0,
-        see `arbo.data.spacy_docs`. Raise UsageError for other objects, and DataError for invalid rows or names.
+        rows with a column ``name``; each becomes a mention in a document of its own. The documents may be those of
+        spaCy, in a list or a `DocBin`; their ids are their places, from 0. Raise UsageError for other objects, and
+        DataError for invalid rows or names.
         """
         if isinstance(documents, Corpus):
             return documents

@@ -116,11 +116,10 @@ def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence
 
 
 def sound(table: pa.RecordBatch, notes: Counter[str]) -> tuple[pa.RecordBatch, Hashes, Ids]:
-    """Return the entities without empty aliases, and without a second entity with the same id and content.
+    """Return the entities without empty aliases and repeated entities, and what `KnowledgeBase` finds ids by.
 
-    Also return the hashes of all ids and alternative ids, ascending, and the rows of their entities; (ids,) both. Of
-    equal ids, an entity's own comes first, then alternative ids by row. Count what is left out, and alternative ids
-    that several entities have. Raise DataError for different entities with the same id.
+    These are the `hashes` and `places` there. Count what is left out, and alternative ids that several entities have.
+    Raise DataError for different entities with the same id.
     """
     if n := _n_blank(table["aliases"].flatten()):
         notes["empty aliases dropped"] += n
@@ -153,14 +152,3 @@ class Names(NamedTuple):
 
     names: Strings
     rows: Ids
-
-    @classmethod
-    def of(cls, table: pa.RecordBatch) -> Names:
-        """Return the distinct names of each entity, its name first, then its aliases."""
-        name, aliases = table["name"], table["aliases"]
-        row = np.concatenate([np.arange(len(name)), np.from_dlpack(pc.list_parent_indices(aliases))])
-        order = np.argsort(row, kind="stable")
-        names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
-        code = np.from_dlpack(names.dictionary_encode().indices)
-        first = np.sort(np.unique(row * len(names) + code, return_index=True)[1])
-        return cls(Strings(names.take(numbers(first))), row[first])

@@ -1,7 +1,6 @@
 """Hashes of Arrow columns: SHA-256 of all their values, and 64 bits of each value. They do not depend on chunks.
 
-The fingerprint of documents is made of ids, texts, mentions (without scores and metadata) and domains, in order. A
-model keeps the hashes of the texts that it learnt from, with which linking warns.
+A model keeps the hashes of the texts that it learnt from, with which linking warns.
 """
 
 import hashlib

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from arbo.data.arrow import Arrays, Ints, OnDemand, numbers
+from arbo.data.arrow import Arrays, Ints, OnDemand, Strings, numbers
 from arbo.data.documents import Entity
 from arbo.data.entity_table import (
     CONTENT,
@@ -86,9 +87,8 @@ class KnowledgeBase:
 
     The entities are the rows of one table, in memory or, with an index, `stored`, mapped from its files; an `Entity` is
     made of a row whenever it is used. An alternative id never hides an entity's own id. If several entities have the
-    same alternative id, indexing returns the first entity and `rows` returns all; `notes` counts the others. A second
-    entity with the same id is dropped and counted if its content is equal, and is an error if its content differs.
-    Empty aliases are dropped and counted.
+    same alternative id, indexing returns the first entity and `rows` returns all. A second entity with the same id is
+    dropped if its content is equal, and is an error if its content differs. Empty aliases are dropped.
 
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
     >>> kb["X9"].name, kb.index("D1"), "D2" in kb
@@ -257,7 +257,13 @@ class KnowledgeBase:
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""
-        return Names.of(self.table)
+        name, aliases = self.table["name"], self.table["aliases"]
+        row = np.concatenate([np.arange(len(self)), np.from_dlpack(pc.list_parent_indices(aliases))])
+        order = np.argsort(row, kind="stable")
+        names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
+        code = np.from_dlpack(names.dictionary_encode().indices)
+        first = np.sort(np.unique(row * len(names) + code, return_index=True)[1])
+        return Names(Strings(names.take(numbers(first))), row[first])
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Yield the values of some fields of each entity.

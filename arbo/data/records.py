@@ -83,8 +83,6 @@ class Records(Generic[Item]):
         first = [*self._parts, self._items][part][number - self._begins[part]]
         if first == item:
             self.notes[f"duplicate {self._kind} dropped"] += 1
-            if _metadata(first) != _metadata(item):
-                self.notes[f"duplicate {self._kind} whose other metadata were dropped"] += 1
         else:
             wrong = f"this id is already taken, with different content ({self._places[number]})"
             raise DataError(f"{wrong}; merge the two, or change one id", id=item.id)
@@ -104,8 +102,3 @@ class Records(Generic[Item]):
             self._begins.append(len(self._places))
             self._items, self._n_mentions = [], 0
         return self._tables
-
-
-def _metadata(item: Any) -> list[dict[str, Any]]:
-    """Return the metadata of an item and of its mentions, which take no part in equality."""
-    return [dict(one.metadata) for one in (item, *getattr(item, "mentions", ()))]

@@ -48,8 +48,7 @@ class Exchange(NamedTuple):
     def unchanged(self) -> Ints:
         """Return the row of each earlier entity now, ascending; -1 if it is gone, changed, or not in the same order.
 
-        An entity is out of order if it comes before any that precedes it in the earlier knowledge base. So an entity
-        that moves to the end leaves nothing of what followed it, and all of that is sought again.
+        An entity that moves to the end leaves nothing of what followed it, and all of that is sought again.
         """
         row, is_same = self._rows()
         row[~is_same] = -1

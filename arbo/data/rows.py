@@ -138,8 +138,7 @@ def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), f
     """Make a document from each name, with one mention of the same id; a missing name becomes a blank one.
 
     The ids are ``ids`` if all are there and distinct, or else the labels of a Series if they are unique, or else the
-    rows. The mention of a Series keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is
-    no string, or not storable.
+    rows. Raise DataError for a name that is no string, or not storable.
     """
     labels, rows = _labels(table, len(names))
     names = [name or BLANK if isinstance(name, str) else BLANK if _plain(name) is None else name for name in names]
