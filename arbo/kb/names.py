@@ -21,11 +21,7 @@ SHARE, LEAST = 0.08, 20
 
 
 class Example(NamedTuple):
-    """A name in all its spellings or an id, and the ids of the entities that have it.
-
-    >>> print(Example(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
-    "skin", "Skins": E0, E1, E2 and 4,997 more
-    """
+    """A name in all its spellings or an id, and the ids of the entities that have it."""
 
     values: tuple[str, ...]
     entities: tuple[str, ...]

@@ -5,14 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 from arbo.data import KnowledgeBase
 from arbo.errors import listed
 from arbo.kb.names import Example, Spellings, example_of, generic_names, homonyms, ids_of, spellings
-
-Severity = Literal["error", "warning"]
-_SHOWN = 3
 
 
 def figures_of(kb: KnowledgeBase) -> dict[str, Any]:
@@ -56,9 +53,8 @@ class Problem:
     """One kind of problem: an error loses data, or leaves an entity or id that nothing can match; a warning may not."""
 
     kind: str
-    severity: Severity
+    severity: str
     count: int
-    """Number of occurrences."""
     wrong: str
     solution: str
     examples: tuple[Example, ...] = ()
@@ -79,8 +75,8 @@ def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
     problems = []
     for kind, (wrong, solution) in _KINDS.items():
         if count := len(cases[kind]) or kb.notes.get(wrong, 0) or (kind == "empty" and not len(kb)):
-            examples = sorted(cases[kind], key=lambda case: -len(case.entities))[:_SHOWN]
-            severity: Severity = "error" if kind in _ERRORS or kind.startswith("malformed") else "warning"
+            examples = sorted(cases[kind], key=lambda case: -len(case.entities))[:3]
+            severity = "error" if kind in _ERRORS or kind.startswith("malformed") else "warning"
             problems.append(Problem(kind, severity, int(count), wrong, solution, tuple(examples)))
     return tuple(sorted(problems, key=lambda problem: problem.severity))
 

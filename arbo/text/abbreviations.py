@@ -10,11 +10,12 @@ form with a bracket between its words is a list: neither is a definition.
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from arbo.text.checks import Span
 
-T = TypeVar("T")
+Definition = tuple[Span, Span]
+"""The definition of an abbreviation: the spans of its short and its long form in the text."""
 
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
@@ -25,10 +26,6 @@ _BRACKET_BETWEEN_WORDS = re.compile(r"(?<!\S)[(\[][^()\[\]]*[)\]](?![^\s,;.])")
 _MAX_SHORT = 10
 # Search only this many characters around a bracket: without a limit, a text with many brackets takes quadratic time.
 _WINDOW = 500
-
-
-Definition = tuple[Span, Span]
-"""The definition of an abbreviation: the spans of its short and its long form in the text."""
 
 
 def definitions(text: str) -> list[Definition]:
@@ -85,15 +82,11 @@ def expander(text: str) -> Callable[[str], str]:
 
 
 def singular_form(form: str) -> str:
-    """Return an abbreviation without its plural s.
-
-    >>> [singular_form(form) for form in ("APCs", "APC", "As")]
-    ['APC', 'APC', 'As']
-    """
+    """Return an abbreviation without its plural s; one of two letters has none."""
     return form[:-1] if form.endswith("s") and len(form) > 2 else form
 
 
-def add_other_number(of_form: dict[str, T]) -> None:
+def add_other_number(of_form: dict[str, Any]) -> None:
     """Add the plural of each singular form, and the singular of each plural, unless the form is there already."""
     for form, meaning in list(of_form.items()):
         singular = singular_form(form)
