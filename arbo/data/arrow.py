@@ -94,12 +94,7 @@ def views(kind: type[Item], columns: Mapping[str, Sequence[Any]]) -> list[Item]:
 
 
 def text_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Return the bytes of strings, read-only, and where each begins, and the last ends; (strings + 1,).
-
-    >>> text, start = text_of(strings(["a", "\u00e9t\u00e9"]))
-    >>> text.tobytes().decode(), start.tolist()
-    ('a\u00e9t\u00e9', [0, 1, 6])
-    """
+    """Return the bytes of strings, read-only, and where each begins, and the last ends; (strings + 1,)."""
     _, offsets, content = column.cast(pa.large_string()).buffers()
     start = np.frombuffer(offsets or bytes(8), np.int64)[column.offset :][: len(column) + 1]
     text = np.frombuffer(content or b"", np.uint8)[start[0] : start[-1]]
@@ -124,9 +119,8 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
 
 def codes_of(values: Iterable[Hashable]) -> Ints:
     """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
-    items = list(values)
-    number = {value: code for code, value in enumerate(dict.fromkeys(items))}
-    return np.fromiter(map(number.__getitem__, items), np.int64, len(items))
+    number = dict[Hashable, int]()
+    return np.fromiter((number.setdefault(value, len(number)) for value in values), np.int64)
 
 
 def coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:

@@ -26,11 +26,7 @@ _KINDS: dict[str, ColumnKind] = {**{kind: kind for kind in get_args(ColumnKind)}
 
 
 def evidence_line(column: str, kind: str, levels: Sequence[str], m: Sequence[float], u: Sequence[float]) -> str:
-    """Say what each level of a column weighs, by its shares among pairs that are one and among others.
-
-    >>> evidence_line("vat", "exact", LEVELS["exact"], [0.8, 0.2], [0.1, 0.9])
-    'vat (exact): equal +2.1, different -1.5'
-    """
+    """Say what each level of a column weighs, by its shares among pairs that are one and among others."""
     weights = (f"{level} {log(same) - log(other):+.1f}" for level, same, other in zip(levels, m, u, strict=True))
     return f"{column} ({kind}): {', '.join(weights)}"
 

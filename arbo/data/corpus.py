@@ -117,8 +117,6 @@ class Corpus(OnDemand[Document]):
     def replaced(self, documents: Mapping[str, Document]) -> Self:
         """Return the corpus with others in the place of the documents with the same ids."""
         rows = rows_with(documents, self.tables.documents["document_id"])
-        if not rows:
-            return self
         order = np.arange(len(self))
         order[[*rows.values()]] = len(self) + np.arange(len(rows))
         others = Tables.of([documents[id_] for id_ in rows])

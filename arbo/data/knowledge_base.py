@@ -266,11 +266,7 @@ class KnowledgeBase:
         return Names(Strings(names.take(numbers(first))), row[first])
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the values of some fields of each entity.
-
-        >>> list(KnowledgeBase([Entity("D1", "flu"), Entity("D2", "cold", types=("T047",))]).columns("id", "types"))
-        [('D1', ()), ('D2', ('T047',))]
-        """
+        """Yield the values of some fields of each entity, as a tuple."""
         for begin in range(0, len(self), _TOGETHER):
             yield from zip(*columns_in(self.table.slice(begin, _TOGETHER), names), strict=True)
 

@@ -73,14 +73,10 @@ class Tables:
         """Make a document of each name, with a mention of the same id, and the metadata of mentions as JSON."""
         ids, text, n = strings(labels), strings(names), len(names)
         spans = pa.StructArray.from_arrays([numbers(np.zeros(n, np.int32)), pc.utf8_length(text)], ["start", "end"])
-        given = {"mention_id": ids, "document_id": ids, "text": text}
-        given["spans"] = pa.ListArray.from_arrays(starts(np.ones(n, np.int64)), spans)
-        given |= {"metadata": pa.array(metadata, pa.large_string())} if any(metadata) else {}
-        rows = {
-            name: given[name] if name in given else pa.nulls(n, kind)
-            for name, (_, kind) in _OF_MENTIONS.items()
-            if name in given or name not in OPTIONAL
-        }
+        rows = {name: pa.nulls(n, kind) for name, (_, kind) in _OF_MENTIONS.items() if name not in OPTIONAL}
+        rows |= {"mention_id": ids, "document_id": ids, "text": text}
+        rows["spans"] = pa.ListArray.from_arrays(starts(np.ones(n, np.int64)), spans)
+        rows |= {"metadata": pa.array(metadata, pa.large_string())} if any(metadata) else {}
         texts = {"document_id": ids, "domain": pa.nulls(n, pa.string()), "text": text.cast(pa.large_string())}
         return cls(pa.table(texts), pa.table(rows), np.ones(n, np.int64))
 
@@ -186,9 +182,7 @@ def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
         known = pc.is_in(pa.array([*bracketed.values()], names.type), names).to_pylist()
         for row in compress(bracketed, known):
             del expansions[row]
-    at = np.full(len(mentions), -1)
-    at[[*expansions]] = np.arange(len(expansions))
-    made = strings([*expansions.values()]).take(numbers(at, missing=at < 0))
+    made = strings([*map(expansions.get, range(len(mentions)))])
     if "expansion" in mentions.column_names:
         made = pc.coalesce(made, mentions["expansion"])
         mentions = mentions.drop_columns(["expansion"])
