@@ -31,11 +31,8 @@ class Corpus(OnDemand[Document]):
     `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels; `graph`
     has the format and path of the graph whose nodes they are. Objects are made of `tables` when somebody looks at them.
 
-    >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
-    >>> corpus
+    >>> Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     Corpus(1 documents, 1 mentions)
-    >>> corpus.of_types("Disease").mentions
-    ()
     """
 
     together, keeps_all = 1 << 8, True

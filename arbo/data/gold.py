@@ -166,9 +166,6 @@ class Gold:
 
         No entity, or more than one, has such an id. It looks like NIL and several mentions have it; or it is the id of
         at least ten mentions, and of more than half of the mentions with gold ids.
-
-        >>> Gold.of_ids(ids := [["<NIL>"], ["<NIL>"], ["D1"]], ids, [[], [], []], {}).doubt()[:50]
-        "2 of 3 mentions with gold ids have the id '<NIL>',"
         """
         n = int(self.has_id.sum())
         counts = Counter(id_ for ids in self.ids for id_ in ids or ())

@@ -234,10 +234,6 @@ class KnowledgeBase:
 
         If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other
         name is left out, so that its mentions count as NIL. Raise DataError if no entity would keep a name.
-
-        >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
-        >>> [entity.name for entity in kb.without_names(["disease"])]
-        ['flu']
         """
         removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
         left = [

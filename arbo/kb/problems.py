@@ -16,8 +16,7 @@ def figures_of(kb: KnowledgeBase) -> dict[str, Any]:
     """Count what is in a knowledge base; counts by kind begin with the highest.
 
     A name that an entity repeats counts once; names are distinct after `normalize_name`, and ambiguous if several
-    entities share them. ``alternative_ids`` are no entity's own id, and those that several entities have are shared.
-    Cross-references without a colon have the prefix "". ``notes`` count irregularities in the source.
+    entities share them. ``alternative_ids`` are no entity's own id. Without a colon, the prefix of an xref is "".
     """
     names = spellings(kb)
     _, holders = ids_of(kb)

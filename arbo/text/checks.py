@@ -10,10 +10,9 @@ Span = tuple[int, int]
 
 
 def check_text(value: object, what: str, *, of: str | None = None) -> None:
-    """Raise DataError unless `value` is a string that can be stored as UTF-8.
+    """Raise DataError, with the id `of`, unless `value` is a string without NUL that can be stored as UTF-8.
 
-    The error calls the value `what`, and names the id `of`. A NUL or a surrogate passes through Python unnoticed
-    and breaks whatever is written later. The message gives the position, never the text.
+    The error calls the value `what` and gives the position, never the text.
     """
     if not isinstance(value, str):
         raise DataError(f"{what} must be a string, not {type(value).__name__}", id=of)
