@@ -255,7 +255,7 @@ def test_a_review_of_a_table_asks_pairs_and_estimates_precision_and_recall(run: 
     about = {question.choices[0].about.split(" · ")[1] for question in map(sitting.question, range(sitting.total))}
     assert "code: 7000 | 7000" in about
     done = run("review", tmp_path / "run", "--corrections", file, "--limit", 0)
-    assert "by all answers, the precision of the compared pairs is" in done.out
+    assert "the precision of the compared pairs, by all answers, is" in done.out
     (city, code) = json.loads(run("show", tmp_path / "run", "--limit", 1, "--json").out)["evidence"]
     assert len(city["levels"]) == len(city["m"]) == len(code["u"]) == 6
 

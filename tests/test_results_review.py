@@ -310,3 +310,23 @@ def test_of_discovered_entities_pronouns_are_asked_one_by_one_and_accepting_join
     review, ids = Review(found, Path("unused"), ()), [link.mention.id for link in found.links]
     assert review.accept(found.links[0]) == {"same": ids[:2]}
     assert review.accept(found.links[2]) == {"mention": ids[2], "new": f"Rome ({ids[2]})"}
+
+
+def test_mentions_at_random_estimate_the_accuracy(typed: Any, result: arbo.Result, tmp_path: Path) -> None:
+    outcome, lines = typed("aaanq", "--random")
+    drawn = np.random.default_rng(0).permutation(len(result.links))
+    assert [line["mention"] for line in lines] == [result.links[int(row)].mention.id for row in drawn[:4]]
+    right = [line["entity"] == result.link_of(line["mention"]).entity for line in lines]
+    assert "the accuracy of the decisions, by those drawn at random, is" in outcome.out
+    sitting = Review(result, tmp_path / "run.corrections.jsonl", {line["mention"] for line in lines}, at_random=True)
+    low, high = sitting.rates["accuracy"]
+    assert low < sum(right) / 4 < high
+    later, asked_now = Review(result, sitting.file, sitting.decided), sitting.present
+    assert asked_now is not None
+    assert asked_now.link.mention.id == result.links[int(drawn[4])].mention.id
+    other = result.links[int(drawn[9])]
+    later.answer(other, later.corrections(other, "nil"))  # nobody drew it yet
+    assert sitting.rates["accuracy"] == (low, high)
+    drop = result.links[int(drawn[4])]
+    later.answer(drop, later.corrections(drop, "drop"))
+    assert sitting.rates["accuracy"][1] < high

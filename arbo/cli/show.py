@@ -205,6 +205,7 @@ def review(
     corrections: options.Answers = None,
     author: options.Author = None,
     kb: options.OptionalKb = None,
+    at_random: Annotated[bool, Option("--random", help="Draw mentions at random, to estimate the accuracy.")] = False,
 ) -> None:
     """Decide on the mentions of a run where a decision helps most, by single keys.
 
@@ -220,7 +221,7 @@ def review(
     base = saved.known_base(kb, tell=console.say)
     file = corrections or saved.corrections
     ongoing = review_of(saved.result, file, author, base)
-    ongoing.limit = limit
+    ongoing.limit, ongoing.at_random = limit, at_random
     if console.as_json:
         questions = [asdict(ongoing.question(place)) for place in range(ongoing.total)]
         console.print_json({"questions": questions, "rates": ongoing.rates})
@@ -237,7 +238,8 @@ def review(
     finally:
         console.show(f"\nanswers written to {file}: {len(ongoing.written):,}; the same command goes on from there")
         for rate, (low, high) in ongoing.rates.items():
-            console.show(f"by all answers, the {rate} of the compared pairs is {low:.0%} to {high:.0%} (95 % interval)")
+            of = "decisions, by those drawn at random," if rate == "accuracy" else "compared pairs, by all answers,"
+            console.show(f"the {rate} of the {of} is {low:.0%} to {high:.0%} (95 % interval)")
         wrong, left = ongoing.errors_left
         if left:
             console.show(f"of the {left:,} decisions left, about {wrong:,.0f} are wrong by their confidence")

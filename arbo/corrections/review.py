@@ -38,7 +38,7 @@ from arbo.data.columns import cells_of
 from arbo.data.corpus import Inputs
 from arbo.engine import Bools
 from arbo.errors import UsageError
-from arbo.files import writing
+from arbo.files import json_ready, writing
 from arbo.results.run import Floats, Ints, Link, Run
 from arbo.text.phrases import shared_name
 
@@ -132,14 +132,22 @@ class Choice(NamedTuple):
     name: str
     score: float
     about: str
-    """Its other names and its definition, as far as the knowledge base is known."""
+    """Its other names, parents, siblings and definition, as far as the knowledge base is known."""
 
     @classmethod
     def of(cls, id_: str, name: str, score: float, kb: KnowledgeBase | None) -> Self:
         """Describe an entity by a knowledge base, if it is there."""
         known = kb[id_] if kb is not None and id_ in kb else None
-        parts = () if known is None else (", ".join(known.aliases[:_NAMES]), " ".join((known.definition or "").split()))
-        return cls(id_, name, score, " · ".join(filter(None, parts)))
+        if kb is None or known is None:
+            return cls(id_, name, score, "")
+        parents = kb.parents(known.id)
+        beside = (other for parent in parents for other in kb.children[parent] if other != known.id)
+        above, near = (
+            ", ".join(kb[one].name if one in kb else one for one in [*dict.fromkeys(ids)][:_NAMES])
+            for ids in (parents, beside)
+        )
+        parts = [", ".join(known.aliases[:_NAMES]), above and f"a kind of {above}", near and f"beside {near}"]
+        return cls(id_, name, score, " · ".join(filter(None, [*parts, " ".join((known.definition or "").split())])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +190,8 @@ class Review:
     kb: KnowledgeBase | None = None
     limit: int = 10_000
     """Number of questions at most."""
+    at_random: bool = False
+    """Whether mentions are drawn at random, always in the same order, so that the answers are a sample."""
     place: int = 0
     """Place of the present question in the queue, from 0."""
     written: list[_Written] = field(default_factory=list)
@@ -232,16 +242,42 @@ class Review:
     @cached_property
     def queue(self) -> Queue:
         """The names that were not decided when the review began; what it writes does not change the queue."""
-        return Queue.of(self.run, self.decided, self.dropped)
+        queue = Queue.of(self.run, self.decided, self.dropped)
+        if not self.at_random or queue.pairs is not None:
+            return queue
+        gone = [self.run.row_of[id_] for id_ in {*self.decided, *self.dropped} if id_ in self.run.row_of]
+        rows = self._drawn[~np.isin(self._drawn, gone)]
+        return Queue(rows, np.ones(len(rows), np.int64), doubts(self.run)[rows], queue.names)
+
+    @property
+    def _drawn(self) -> Ints:
+        return np.random.default_rng(0).permutation(len(self.run.mention_table))
 
     @property
     def rates(self) -> dict[str, tuple[float, float]]:
-        """The `DrawnPairs.rates` of a list by all answers in the file."""
-        if self.queue.pairs is None or not self.file.exists():
+        """The `DrawnPairs.rates` of a list by all answers in the file, or the accuracy by those `at_random`."""
+        if not self.file.exists():
             return {}
+        if self.queue.pairs is None:
+            return self._accuracy()
         lines = [line for line in corrections_of(self.file) if line.kind in ("same", "different")]
         rows = (frozenset(self.run.row_of.get(id_, -1) for id_ in line.mentions) for line in lines)
         return self.queue.pairs.rates(dict(zip(rows, (line.kind == "same" for line in lines), strict=True)))
+
+    def _accuracy(self) -> dict[str, tuple[float, float]]:
+        """Return the 95 % interval of the share of right decisions, by answers to all that were drawn first."""
+        said, dropped = dict[str, dict[str, Any]](), set[Any]()
+        for line in corrections_of(self.file):
+            said |= {id_: {**line.record} for id_ in line.mentions[:1]}
+            dropped |= {(line.document, line.spans)} if line.kind == "drop" else set()
+        right = list[bool]()
+        for link in (self.run.links[row] for row in self._drawn.tolist()):
+            mention, answer = link.mention, said.get(link.mention.id, {})
+            if not answer and (mention.document_id, mention.spans) not in dropped:
+                break
+            right.append(json_ready(self.accept(link)).items() <= answer.items())
+        share = np.random.default_rng(0).beta(sum(right) + 0.5, len(right) - sum(right) + 0.5, 10_000)
+        return {"accuracy": tuple(np.quantile(share, (0.025, 0.975)).tolist())} if right else {}
 
     @property
     def errors_left(self) -> tuple[float, int]:
@@ -259,7 +295,8 @@ class Review:
         (`same`, `different`). Raise UsageError if the answer does not apply to the mention, or for an unknown id.
         """
         lines = self._lines(link, answer, value)
-        return [*lines, *map(self.accept, self._of_other_types(link))] if lines == [self.accept(link)] else lines
+        is_kept = lines == [self.accept(link)] and not self.at_random
+        return [*lines, *map(self.accept, self._of_other_types(link))] if is_kept else lines
 
     def _lines(self, link: Link, answer: Answer, value: str | None) -> list[dict[str, Any]]:
         about = {"mention": link.mention.id}
@@ -368,7 +405,11 @@ class Review:
         is_left = np.isin(names[np.delete(rows, self._done)], names[about])
         moves = link is not None and {"entity", "new"} & corrections[0].keys() and corrections[0] != self.accept(link)
         waits = moves and is_left.sum() > 1  # for the answer about another document
-        apart = self.queue.pairs is not None or (len(corrections) == 1 and {"not", "drop"} & corrections[0].keys())
+        apart = (
+            self.queue.pairs is not None
+            or self.at_random
+            or (len(corrections) == 1 and {"not", "drop"} & corrections[0].keys())
+        )
         return np.flatnonzero(np.isin(rows, about) if apart or waits else np.isin(names[rows], names[about]))
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -266,6 +266,19 @@ class KnowledgeBase:
         for begin in range(0, len(self), _TOGETHER):
             yield from zip(*columns_in(self.table.slice(begin, _TOGETHER), names), strict=True)
 
+    def parents(self, id_: str) -> list[str]:
+        """Return the ids above an entity, from ``parents`` in its metadata: a list, or ids separated by `|`."""
+        return _parents(self[id_].metadata) if id_ in self else []
+
+    @cached_property
+    def children(self) -> defaultdict[str, list[str]]:
+        """The ids of the entities that have an id among their parents."""
+        below = defaultdict[str, list[str]](list)
+        for id_, metadata in self.columns("id", "metadata"):
+            for parent in _parents(metadata):
+                below[parent].append(id_)
+        return below
+
     def taken(self, names: Sequence[str], rows: npt.NDArray[np.integer[Any]]) -> list[pa.Array]:
         """Return text fields, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow arrays."""
         columns, text = (self.table[name].take(numbers(rows)) for name in names), pa.string()
@@ -302,6 +315,11 @@ class KnowledgeBase:
 
     def __repr__(self) -> str:
         return f"KnowledgeBase({len(self)} entities)"
+
+
+def _parents(metadata: Mapping[str, Any]) -> list[str]:
+    given = metadata.get("parents") or []
+    return given.split("|") if isinstance(given, str) else [*map(str, given)]
 
 
 def _ids_in(id_: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ r"""Read OBO, the flat format of ontologies: each term that is not obsolete is a
 
 Runs of white space count as one space, and `\` escapes are resolved. Modifiers after a value are `{name=...}`; other
 braces belong to the value. Two different values of `id`, `name`, `def`, `namespace` or `is_obsolete` in one term are an
-error. Relations are ignored.
+error. Terms that a term `is_a` are kept as `parents` in its metadata; other relations are ignored.
 """
 
 import re
@@ -31,7 +31,7 @@ SUFFIXES = (".obo",)
 _HEADER, _TERM = "", "[Term"
 _SINGLE = ("id", "name", "def", "namespace", "is_obsolete")
 _SYNONYM_TAGS = ("synonym", "exact_synonym", "narrow_synonym", "broad_synonym", "related_synonym")
-_TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "replaced_by", "xref"}
+_TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "is_a", "replaced_by", "xref"}
 _QUOTED = r'"(?:[^"\\]|\\.)*+"'
 _QUOTE = re.compile(r'\\.|(")')
 _MOST_QUOTES = 50
@@ -109,6 +109,7 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete:
         types=(namespace,) if namespace else (),
         alternative_ids=others,
         xrefs=_ids(term.get("xref", ()), notes),
+        metadata={"parents": parents} if (parents := [*_ids(term.get("is_a", ()), notes)]) else {},
     )
 
 

@@ -6,7 +6,7 @@
 The entities are those of `arbo.formats.obo`: the id of this node is `HP:0001250`; aliases are synonyms of any scope;
 the type is the namespace; and the ids of a deprecated class with one replacement (`IAO_0100001`) become alternative ids
 of the class that replaces it. Nodes without a label, which other ontologies define, and nodes other than classes are
-left out and counted; a node without a type is a class if no node of its graph has one. Edges are not read.
+left out and counted; a node without a type is a class if no node of its graph has one. Of edges, `is_a` alone is read.
 """
 
 import re
@@ -38,12 +38,17 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
                 raise DataError(wrong, file=str(file))
             default = _properties(graph.get("meta"), "graph")["default-namespace"][-1:]
             of_class = "CLASS" if any(isinstance(node, dict) and node.get("type") for node in nodes or ()) else None
-            yield from (Piece((node, default, of_class), f"{file}, node {n}") for n, node in enumerate(nodes or (), 1))
+            above: defaultdict[str, list[str]] = defaultdict(list)
+            for edge in graph.get("edges") or ():
+                if isinstance(edge, dict) and edge.get("pred") == "is_a":
+                    above[str(edge.get("sub"))].append(_short_id(str(edge.get("obj"))))
+            for n, node in enumerate(nodes or (), 1):
+                yield Piece((node, default, of_class, above), f"{file}, node {n}")
 
 
 def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
     """Make the entity of a node, given with the default namespace and the type of classes of its graph."""
-    (node, default, of_class), notes = piece.content, records.notes
+    (node, default, of_class, above), notes = piece.content, records.notes
     values = fields(node, "a node", _NODE, required=("id",))
     meta, term_id = values.get("meta") or {}, _short_id(values["id"])
     properties = _properties(meta, term_id)
@@ -62,6 +67,7 @@ def entity(piece: Piece, records: Records[Entity]) -> Entity | Obsolete | None:
         types=tuple(dict.fromkeys(properties["hasOBONamespace"] or default)),
         alternative_ids=others,
         xrefs=tuple(dict.fromkeys(_values(meta, "xrefs", term_id))),
+        metadata={"parents": above[values["id"]]} if values["id"] in above else {},
     )
 
 
