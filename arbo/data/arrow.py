@@ -119,8 +119,9 @@ def rows_among(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
 
 def codes_of(values: Iterable[Hashable]) -> Ints:
     """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
-    number = dict[Hashable, int]()
-    return np.fromiter((number.setdefault(value, len(number)) for value in values), np.int64)
+    items = list(values)
+    number = {value: code for code, value in enumerate(dict.fromkeys(items))}
+    return np.fromiter(map(number.__getitem__, items), np.int64, len(items))
 
 
 def coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:

@@ -24,6 +24,7 @@ from math import isnan
 from typing import Any
 
 from arbo.data import objects
+from arbo.data.arrow import parsed
 from arbo.data.documents import Document, Entity, Marked, Mention, marked_mention
 from arbo.data.gold_ids import ids_in
 from arbo.data.records import Item, OnError, Records
@@ -140,7 +141,7 @@ def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), f
     The ids are ``ids`` if all are there and distinct, or else the labels of a Series if they are unique, or else the
     rows. Raise DataError for a name that is no string, or not storable.
     """
-    labels, rows = _labels(table, len(names))
+    labels, metadata = _labels(table, len(names))
     names = [name or BLANK if isinstance(name, str) else BLANK if _plain(name) is None else name for name in names]
     for row in () if are_storable(names) and are_storable(labels) else range(len(names)):
         if type(names[row]) in (int, float):
@@ -151,9 +152,10 @@ def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), f
     if {*map(type, ids)} <= {str, int} and len({*own}) == len(names) and all(map(str.strip, own)) and are_storable(own):
         labels = own
     if further:
-        rows = [{**row, **more} for row, more in zip(rows, further, strict=True)]
-    encode = json.JSONEncoder(ensure_ascii=bool(further), default=str).encode
-    return Tables.of_names(labels, names, [encode(row) if row else None for row in rows])
+        kept = parsed(metadata) if any(metadata) else [{}] * len(names)
+        encode = json.JSONEncoder(default=str).encode
+        metadata = [encode({**row, **more}) if row or more else None for row, more in zip(kept, further, strict=True)]
+    return Tables.of_names(labels, names, metadata)
 
 
 def are_storable(texts: Sequence[Any]) -> bool:
@@ -164,17 +166,23 @@ def are_storable(texts: Sequence[Any]) -> bool:
     return "\0" not in text and (text.isascii() or not _SURROGATE.search(text))
 
 
-def _labels(table: Any, n: int) -> tuple[list[str], list[Row]]:
+def _labels(table: Any, n: int) -> tuple[list[str], list[str | None]]:
     """Return an id for each row of a Series or a list, and the metadata that keep the labels of a Series."""
     if not (keys := index_of(table)):
-        return list(map(str, range(n))), [{}] * n
-    levels = [table.index.get_level_values(place).tolist() for place in range(len(keys))]
-    cells = [*zip(*(json.loads(json.dumps(level, default=str)) for level in levels), strict=True)]
-    labels = ["/".join(map(str, row)) for row in cells]
+        return list(map(str, range(n))), [None] * n
+    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    values: list[list[Any]] = []
+    cells: list[list[str]] = []
+    for place, key in enumerate(keys):
+        level, head = table.index.get_level_values(place).tolist(), f"{encode(key)}: "
+        written = [*map(repr if {*map(type, level)} == {int} else encode, level)]
+        values.append(level if {*map(type, level)} <= {int, str} else [*map(json.loads, written)])
+        cells.append(["" if cell in ("null", "NaN", "Infinity", "-Infinity") else head + cell for cell in written])
+    labels = ["/".join(map(str, row)) for row in zip(*values, strict=True)]
     if not all(map(str.strip, labels)) or len(set(labels)) < n:
         labels = list(map(str, range(n)))
-    rows = (zip(keys, row, strict=True) for row in cells)
-    return labels, [{key: cell for key, cell in row if cell is not None and cell == cell} for row in rows]  # not NaN
+    rows = [", ".join(filter(None, row)) for row in zip(*cells, strict=True)]
+    return labels, [f"{{{row}}}" if row else None for row in rows]
 
 
 def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[Document]:

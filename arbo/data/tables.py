@@ -182,7 +182,9 @@ def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
         known = pc.is_in(pa.array([*bracketed.values()], names.type), names).to_pylist()
         for row in compress(bracketed, known):
             del expansions[row]
-    made = strings([*map(expansions.get, range(len(mentions)))])
+    at = np.full(len(mentions), -1)
+    at[[*expansions]] = np.arange(len(expansions))
+    made = strings([*expansions.values()]).take(numbers(at, missing=at < 0))
     if "expansion" in mentions.column_names:
         made = pc.coalesce(made, mentions["expansion"])
         mentions = mentions.drop_columns(["expansion"])

@@ -16,6 +16,8 @@ def check_text(value: object, what: str, *, of: str | None = None) -> None:
     """
     if not isinstance(value, str):
         raise DataError(f"{what} must be a string, not {type(value).__name__}", id=of)
+    if value.isascii() and "\0" not in value:  # most are, and need no copy
+        return
     if (nul := value.find("\0")) >= 0:
         raise DataError(f"{what} has a NUL at character {nul} (from 0); remove it", id=of)
     try:
