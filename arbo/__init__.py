@@ -41,8 +41,11 @@ if TYPE_CHECKING:
     from arbo.retrieval.reranking import Candidates as Candidates
     from arbo.sample import load_sample as load_sample
     from arbo.spans.finding import DictionaryFinder as DictionaryFinder, find_mentions as find_mentions
-    from arbo.spans.model import LabelAttention as LabelAttention, LabelAttentionConfig as LabelAttentionConfig
-    from arbo.spans.model_finder import ModelFinder as ModelFinder
+    from arbo.spans.model import (
+        LabelAttention as LabelAttention,
+        LabelAttentionConfig as LabelAttentionConfig,
+        ModelFinder as ModelFinder,
+    )
     from arbo.spans.tagger import Tagger as Tagger
     from arbo.training.config import (
         OslatTraining as OslatTraining,

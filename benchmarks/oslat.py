@@ -67,7 +67,7 @@ from arbo.data.corpus import Corpus
 from arbo.progress import bars
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, Spans
-from arbo.spans.model_finder import ModelFinder, Pieces, spans_of
+from arbo.spans.model import ModelFinder, Pieces, spans_of
 from arbo.text.names import normalize_name
 from arbo.text.words import fold
 from clustering.arrays import Bools, Ids

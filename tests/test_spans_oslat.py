@@ -17,8 +17,7 @@ from arbo.data.documents import text_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.spans.model import LabelAttention, LabelAttentionConfig, entity_in_text, label_attention
-from arbo.spans.model_finder import ModelFinder, Pieces, spans_of
+from arbo.spans.model import LabelAttention, LabelAttentionConfig, Pieces, entity_in_text, label_attention, spans_of
 
 torch = pytest.importorskip("torch")
 
@@ -209,7 +208,7 @@ def test_a_sentence_has_the_entities_of_the_mentions_that_it_touches(text: str, 
 def test_candidates_by_brute_force(bert: Tower) -> None:
     documents, kb = arbo.load_sample()
     pieces = Pieces.of(documents[:6])
-    text, entity = ModelFinder(LabelAttention.of(bert, CONFIG), 5).candidates_of(pieces, kb)
+    text, entity = arbo.ModelFinder(LabelAttention.of(bert, CONFIG), 5).candidates_of(pieces, kb)
     encoder = NgramEncoder().fit(kb.names().names)
     names = encoder.encode_entities(kb)
     sparse, owner = names.matrix[names.row], names.owner
@@ -226,7 +225,7 @@ def test_candidates_by_brute_force(bert: Tower) -> None:
 
 def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:
     model = with_head(bert).with_threshold(-2.0)
-    finder, pieces = ModelFinder(model), Pieces.of(DOCUMENTS)
+    finder, pieces = arbo.ModelFinder(model), Pieces.of(DOCUMENTS)
     text, entity = finder.candidates_of(pieces, KB)
     scores = scores_of(model, pieces.texts, KB, text, entity)
     expected = [

@@ -23,8 +23,7 @@ from arbo.encoders.tower import Tower
 from arbo.engine import Graph, merge_tree, silent, threshold_curve
 from arbo.retrieval.groups import among_mentions, nearest_within
 from arbo.retrieval.reranking import rerank
-from arbo.spans.model import LabelAttention
-from arbo.spans.model_finder import spans_of
+from arbo.spans.model import LabelAttention, spans_of
 from arbo.training import loop
 from arbo.training.config import WITHOUT_KB, NegativeStrategy, PositiveStrategy, SelfAlignmentConfig
 from arbo.training.data import Snapshot, TrainingSet

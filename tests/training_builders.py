@@ -13,8 +13,7 @@ from builders import kb_of
 
 import arbo
 from arbo.progress import Announce
-from arbo.spans.model import LabelAttention, LabelAttentionConfig
-from arbo.spans.model_finder import Pieces
+from arbo.spans.model import LabelAttention, LabelAttentionConfig, Pieces
 from arbo.training.config import LoopConfig, OslatTraining, RerankingConfig, RunOptions, TrainingConfig
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,7 @@
 """Find mentions in unmarked documents.
 
 A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best of overlapping proposals.
-`DictionaryFinder` proposes the names of the knowledge base; `arbo.spans.model_finder` proposes by a trained model.
+`DictionaryFinder` proposes the names of the knowledge base; `arbo.spans.model` proposes by a trained model.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ from arbo.data.fingerprint import learnt_from
 from arbo.encoders.dual import DualEncoder
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError
-from arbo.spans.model import LabelAttention, entity_in_text, label_attention, name_scores
-from arbo.spans.model_finder import Pieces
+from arbo.spans.model import LabelAttention, Pieces, entity_in_text, label_attention, name_scores
 from arbo.training.config import OslatTraining, RunOptions, SelfAlignmentConfig
 from arbo.training.data import job_of
 from arbo.training.frame import check_start, training

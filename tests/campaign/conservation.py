@@ -18,7 +18,7 @@ from arbo.data.gold import Gold
 from arbo.formats import GRAPHS, TABLES, WRITERS, read_documents, writer
 from arbo.formats.xlsx import read_cells
 from arbo.spans.finding import LEFT_OUT
-from arbo.spans.model_finder import Pieces
+from arbo.spans.model import Pieces
 from campaign.runner import Campaign
 from clustering import METHODS
 
