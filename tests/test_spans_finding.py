@@ -388,7 +388,7 @@ def test_scores_of_found_mentions_are_kept(run: Run, tmp_path: Path) -> None:
     assert "in d (found with score 0.750) is Wilson disease" in str(result.explain("d:0-14"))
     assert [row["found_score"] for row in run("show", tmp_path / "run", "--json").json["mentions"]] == [0.75, 1 / 3]
     (tmp_path / "bad.jsonl").write_text('{"id": "d", "text": "a b", "mentions": [{"spans": [[0, 1]], "score": 1e999}]}')
-    with pytest.raises(DataError, match=r"'score' of a mention must be a finite number, not inf"):
+    with pytest.raises(DataError, match=r"'score' of a mention must be a finite number, not Infinity"):
         read_documents(tmp_path / "bad.jsonl", "jsonl")
 
 
