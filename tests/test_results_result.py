@@ -435,8 +435,8 @@ def test_decisions_are_told_with_what_followed() -> None:
     nil = diff(before, linker(base).link(documents, [{"mention": "d-2", "entity": None}]))
     assert nil.decisions == ["correction: 'blight' is NIL"]
     changes = diff(before, linker(base).link(documents, lines))
-    assert changes.decisions == ["Ann: 'marsh fever' is kelp blight; 2 followed", "correction: 'blight' is rot"]
-    assert "Ann: 'marsh fever' is kelp blight; 2 followed" in str(changes).splitlines()
+    assert changes.decisions == ["Ann: 'marsh fever' is kelp blight; 1 followed", "correction: 'blight' is rot"]
+    assert "Ann: 'marsh fever' is kelp blight; 1 followed" in str(changes).splitlines()
 
 
 def test_changes_in_the_shell(run: Run, tmp_path: object, sample: Sample, capsys: pytest.CaptureFixture[str]) -> None:

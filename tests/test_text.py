@@ -221,7 +221,8 @@ def test_greek_letters_and_their_names_are_one_and_joiners_of_other_scripts_stay
 
 def test_namesakes_have_the_same_signs() -> None:
     docs = [passage(f"d{i}", name, name) for i, name in enumerate(("XR 900", "XR 900+", "xr 900"))]
-    result = linker(entities("XR 900", "XR 900+")).link(docs, [{"mention": "d0-0", "entity": None}])
+    own = linker(entities("XR 900", "XR 900+"), spread="same-name")
+    result = own.link(docs, [{"mention": "d0-0", "entity": None}])
     assert [link.entity for link in result.links] == [None, "E1", None]
 
 
