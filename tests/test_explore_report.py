@@ -81,6 +81,13 @@ def test_columns_are_those_of_the_tables_and_exports(result: arbo.Result, conten
         assert text[start[row] - columns["before"][row] : stop] == frame["sentence"][row]
 
 
+def test_gold_entities_have_the_knowledge_bases_own_ids() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "flu"), arbo.Entity("E2", "kelp", alternative_ids=("X:2",))])
+    found = linker(kb).link([document("d", ("flu", ["X:2"]), ("kelp", ["Y:3"]), ("flu", []))])
+    columns = unpacked(Payload(found, "run").tables)[1]
+    assert [columns["meant.words"][code] if code >= 0 else None for code in columns["meant"]] == ["E2", "Y:3", None]
+
+
 READER = Oracle(lambda item, entity: 8 * (item.name == entity.name) + crc32((item.name + entity.name).encode()) % 9)
 CORRECTIONS = [{"mention": "D06-3", "entity": None}, {"mention": "D01-1", "not": "SP:0001"}]
 CORRECTIONS += [{"mention": "D02-1", "new": "a thing"}, {"same": ["D03-0", "D04-0"]}]

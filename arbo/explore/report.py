@@ -156,6 +156,9 @@ class Payload:
             verdict = np.array([*WRONG, "right"], object)[self._wrong]
             unknown = self.run.mention_table["gold"].is_null().to_numpy()
             columns.codes("verdict", pa.chunked_array([pa.array(verdict, pa.string(), mask=unknown)]))
+            ids = (self.run.mention_table[name].to_pylist() for name in ("gold_entities", "gold"))
+            meant = [(own or gold or [None])[0] for own, gold in zip(*ids, strict=True)]
+            columns.codes("meant", pa.chunked_array([pa.array(meant, pa.string())]))
         _add_links(columns, self.run, self._known)
         parent, step = trees(self.run, self._cuts)
         columns.numbers("parent", parent)

@@ -93,14 +93,14 @@ function runOf(head, c, texts) {
     const start = Math.min(...spans.map(([first]) => first)), end = Math.max(...spans.map(([, last]) => last));
     const found = {
       mention_id: c.mention.at(i), document_id: c.document.at(c.of[i]), start, end,
-      text: word(c["text.words"], c.text[i]), type: word(c["type.words"], c.type[i]),
+      text: word(c["text.words"], c.text[i]), expansion: word(c["expansion.words"], c.expansion[i]), type: word(c["type.words"], c.type[i]),
       entity_id: isNew(cluster) ? null : clusterId(cluster), entity_name: isNew(cluster) ? null : clusterName(cluster),
       cluster_id: clusterId(cluster), sentence: null,
     };
     for (const name of head.links) found[name] = valueOf(c, name, i);
     if (c.verdict) {
       found.verdict = word(c["verdict.words"], c.verdict[i]);
-      found.right = found.verdict && (found.verdict === RIGHT ? null : goldOf(i).map(nameOf)[0] ?? "NIL");
+      found.right = found.verdict && (found.verdict === RIGHT ? null : nameOf(word(c["meant.words"], c.meant[i]) ?? "NIL"));
     }
     const { text, units } = textOf(c.of[i]);
     if (text !== null) {

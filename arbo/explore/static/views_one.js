@@ -55,7 +55,7 @@ export async function mentionView(source, id) {
   return { title: row.text.slice(0, 80), place: "mentions", nodes: [
     kind("Mention", row.type && [" · ", name(row.type)]), h("h1", {}, "“", name(row.text), "”"),
     row.sentence && h("blockquote", {}, sentence(row, 1000)),
-    lead(place, ` · ${count(row.start)} to ${count(row.end)} · `, ident(row.mention_id)),
+    lead(place, ` · ${count(row.start)} to ${count(row.end)} · `, ident(row.mention_id), row.expansion ? [" · read as ", name(row.expansion)] : ""),
     h("div", { class: isNil ? "verdict is-nil" : "verdict" }, verdict, row.corrected && [" ", h("span", { class: "badge" }, "corrected")],
       h("div", { class: "measures" }, ["confidence", "score", "margin"].map((what) => measure(what, row[what]))),
       row.nil_reason && h("p", {}, row.nil_reason),
