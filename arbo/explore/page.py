@@ -135,6 +135,8 @@ class Page:
                 raise UsageError(f"no candidate and no search offered the entity {value!r:.100}")
             written = self._review.corrections(link, kind, value)
             self._review.answer(link, written)
+            if kind == "candidate":
+                self._offered.add(value)  # of a second document, too
         return {"written": json_ready(written), **self.next()}
 
     def marks(self, document: str) -> Answer:

@@ -1,5 +1,5 @@
 // The review: one question after the other, by keys or buttons; each answer is written before the next question is shown.
-import { h, address, count, decimal, is, plural, name, sentence, empty } from "./dom.js";
+import { h, address, count, decimal, is, plural, name, short, sentence, empty } from "./dom.js";
 
 const ANSWERS = {
   a: ["accept", "is right"], n: ["nil", "NIL"], e: ["new", "a new entity…"], x: ["not", "not this"],
@@ -7,6 +7,11 @@ const ANSWERS = {
 };
 const ASKED = { new: "Name of the new entity", same: "Id of a mention of the same entity", different: "Id of a mention of another entity" };
 const CHOICES = 9;
+const SAID = {
+  accept: () => "stays as it is", nil: () => "is NIL", new: ({ value }) => `is the new entity “${value}”`, not: ({ row }) => `is not ${row.entity_name}`,
+  candidate: ({ chosen, value }) => `is ${chosen?.name || value}`, same: ({ value }) => `is one with ${value}`, different: ({ value }) => `is another than ${value}`,
+  drop: () => "is no mention", "drop-all": () => "is no mention, nowhere",
+};
 
 // `#/review` asks the questions of the queue in order, `#/review/ID` about one mention.
 export async function reviewView(source, id = null) {
@@ -32,7 +37,7 @@ async function take(state, told) {
 
 function draw(state) {
   const { told, box, id } = state, asked = told.question;
-  state.choices = asked ? asked.choices.slice(0, CHOICES) : [];
+  state.choices = asked ? offered(state, asked).slice(0, CHOICES) : [];
   if (!asked) {
     box.replaceChildren(h("h1", {}, "Review"), empty(told.total ? "That was the last question." : "There is nothing to ask: every name is decided."), footer(state));
     return;
@@ -43,10 +48,10 @@ function draw(state) {
     h("h1", {}, "“", name(row.text), "”"),
     row.sentence && h("blockquote", {}, sentence(row)),
     h("p", { class: "lead" }, h("a", { href: address("document", row.document_id, row.mention_id) }, name(row.document_id)), " · ",
-      h("a", { href: address("mention", row.mention_id) }, "why"), " · ", name(row.mention_id, { class: "id" })),
+      h("a", { href: address("mention", row.mention_id) }, "why"), " · ", name(row.mention_id, { class: "id" }), row.expansion && [" · read as ", name(row.expansion)]),
     h("div", { class: "verdict" + (row.entity_id === null ? " is-nil" : "") }, h("span", {}, row.entity_id !== null ? "now " : asked.why_not.nil === null ? "now NIL, in " : "now in "),
       h("a", { href: address("cluster", row.cluster_id) }, name(row.entity_name ?? row.cluster_name ?? row.cluster_id)), " ", name(row.entity_id ?? row.cluster_id, { class: "id" }),
-      is(row.confidence ?? row.score) && ` ${decimal(row.confidence ?? row.score)}`, spreads(asked.spread, row.below)),
+      is(row.confidence ?? row.score) && [" ", h("small", {}, is(row.confidence) ? "confidence" : "score"), ` ${decimal(row.confidence ?? row.score)}`], spreads(asked.spread, row.below)),
     h("div", { class: "answers", role: "group", "aria-label": "Answers" }, Object.entries(ANSWERS).map(([key, [kind, text]]) => {
       const not = asked.why_not[kind];
       return !(id !== null && kind === "skip") && h("button", { type: "button", disabled: Boolean(not), title: not, "data-answer": kind, click: () => decide(state, kind) }, h("kbd", {}, key), " ", text);
@@ -58,12 +63,18 @@ function draw(state) {
   list(state);
 }
 
+// The candidates; in a second document, the entity of the answer before comes first.
+function offered({ id, given }, { again, choices }) {
+  if (!again || id !== null || !given) return choices;
+  return [choices.find((one) => one.id === given.id) ?? { ...given, score: null }, ...choices.filter((one) => one.id !== given.id)];
+}
+
 // What follows a decision, told before it is taken.
 function spreads({ spread, mentions, ids, waiting }, below) {
   const all = mentions > 0 && h("details", {}, h("summary", {}, `${plural(mentions, "other mention")} of this name will follow.`),
     h("p", {}, ids.map((one, i) => [i ? ", " : "", h("a", { href: address("mention", one) }, name(one))]), mentions > ids.length && `, and ${count(mentions - ids.length)} more`));
   return h("div", { class: "spread" }, all || h("p", {}, spread === "none" ? "Nothing follows: decisions of this run do not spread." : "No other mention has this name."),
-    waiting > 0 && h("p", { class: "note" }, `${plural(waiting, "mention")} of other documents ${waiting === 1 ? "is" : "are"} sure of ${waiting === 1 ? "its" : "their"} entity: another entity is asked about there, too.`),
+    waiting > 0 && h("p", { class: "note" }, `${plural(waiting, "mention")} in other documents ${waiting === 1 ? "has a sure link, and follows" : "have sure links, and follow"} only if answers in two documents agree.`),
     spread === "graph" && below > 0 && h("p", {}, `${plural(below, "mention")} ${below === 1 ? "hangs" : "hang"} on it in its cluster, and may follow when the answers are applied.`),
     mentions > 0 && h("p", { class: "note" }, "“Not this”, “different” and “no mention” are about this mention alone."));
 }
@@ -88,7 +99,7 @@ function list(state) {
   const now = state.told.question.mention.entity_id;
   state.box.querySelector(".choices")?.replaceChildren(...state.choices.map((one, i) => h("li", {},
     h("button", { type: "button", class: one.id === now ? "chosen" : "", click: () => decide(state, "candidate", one.id) },
-      h("kbd", {}, String(i + 1)), h("span", {}, name(one.name || one.id, { class: "what" }), " ", name(one.id, { class: "id" })), h("span", { class: "figures" }, decimal(one.score))),
+      h("kbd", {}, String(i + 1)), h("span", {}, name(one.name || one.id, { class: "what" }), " ", name(one.id, { class: "id" }), i === 0 && one.id === state.given?.id && h("small", {}, " as before")), h("span", { class: "figures" }, decimal(one.score))),
     one.about && h("p", { class: "note about", title: one.about }, one.about))));
 }
 
@@ -96,7 +107,7 @@ function list(state) {
 function footer(state) {
   const button = h("button", { type: "button", class: "apply", click: () => guarded(state, async () => {
     button.disabled = true;
-    state.status.textContent = "Partitioning again…";
+    state.status.textContent = "Applying the answers…";
     try {
       await state.source.ask("apply", {}, {});
     } finally {
@@ -112,11 +123,14 @@ async function decide(state, kind, value = undefined) {
   if (state.busy) return;
   if (kind in ASKED && value === undefined) return void words(state, kind);
   await guarded(state, async () => {
-    const body = { answer: kind, mention_id: state.told.question?.mention_id, value };
+    const body = { answer: kind, mention_id: state.told.question?.mention_id, value }, row = state.told.question?.mention;
+    const chosen = kind === "candidate" ? state.choices.find((one) => one.id === value) : null;
     const told = await state.source.ask("review/answer", {}, body);
+    state.given = chosen;
     await take(state, told);
     draw(state);
-    state.status.textContent = told.written ? `Written: ${told.written.length > 1 ? plural(told.written.length, "correction") : JSON.stringify(told.written[0])}` : kind === "undo" ? "Taken back." : "";
+    const several = told.written?.length > 1 ? ` (${plural(told.written.length, "correction")})` : "";
+    state.status.textContent = told.written ? `Written: “${short(row.text)}” ${SAID[kind]({ row, chosen, value })}${several}.` : kind === "undo" ? "Taken back." : "";
     scrollTo(0, 0);
   });
 }
