@@ -192,6 +192,7 @@ def test_mentions_are_marked_in_the_text(browser: Browser, tmp_path: Path) -> No
     file = tmp_path / "c.jsonl"
 
     def select(words: str) -> None:
+        browser.run("document.activeElement.blur()")  # as a press of the mouse does
         start = len(text[: text.index(words)].encode("utf-16-le")) // 2
         browser.run(SELECTED % ((start, start + len(words.encode("utf-16-le")) // 2) * 2))
 
@@ -209,6 +210,7 @@ def test_mentions_are_marked_in_the_text(browser: Browser, tmp_path: Path) -> No
             browser.press(key)
         press("r")
         assert browser.text(".status") == "“tumour” is now “tumour of the colon”."
+        browser.until("document.activeElement.closest('.text [data-mention]')?.innerText === 'tumour of the '")
         select("Breast")
         press("m")
         select("or")

@@ -7,7 +7,7 @@ const MARK_KEYS = { m: "add", r: "resize", p: "split", d: "drop", u: "undo" };
 const MOVES = { "]": ["end", "forward"], "[": ["end", "backward"], "}": ["start", "forward"], "{": ["start", "backward"] };
 const HEAD = /^[\s,;/]*(?:(?:and|or)\s+)?/, TAIL = /(?:\s+(?:and|or))?[\s,;/]*$/; // between the parts of a mention
 const HELP = "Select words to mark them. On a mention (Tab): [ and ] move its end, { and } its start.";
-let written = ""; // of the last mark, which drawing anew keeps
+let written = "", back = null; // of the last mark, and the mention that had the focus: drawing anew keeps both
 
 export async function markedView(source, id, chosen = null) {
   const { rows: marks } = await source.ask("review/marks", { document: id });
@@ -59,7 +59,12 @@ function tools(state) {
   box.addEventListener("click", (event) => !getSelection().isCollapsed && event.preventDefault()); // words of a mention are selected
   box.addEventListener("dragstart", (event) => event.preventDefault());
   drawBar(state);
-  requestAnimationFrame(() => { state.shown = true; });
+  requestAnimationFrame(() => {
+    state.shown = true;
+    const pieces = back === null ? [] : [...box.querySelectorAll("[data-mention]")];
+    pieces.find((piece) => piece.dataset.mention.split(" ").includes(back))?.focus({ preventScroll: true });
+    back = null;
+  });
   const done = marks.length > 0 && h("p", { class: "note" }, `${plural(marks.length, "mark")} of this document; `, h("a", { href: address("review") }, "apply them in the review"), ".");
   return h("div", { class: "correct marking" }, bar, h("p", { class: "note" }, HELP), done, status);
 }
@@ -122,6 +127,7 @@ async function writeMark(state, kind) {
     if (kind === "undo") await source.ask("review/answer", {}, { answer: "undo" });
     else await source.ask("review/mark", {}, { document: id, ...asked[kind]() });
     written = said[kind];
+    back = document.activeElement?.closest?.("[data-mention]")?.dataset.mention.split(" ")[0] ?? null;
     getSelection().removeAllRanges();
     dispatchEvent(new HashChangeEvent("hashchange")); // draws the view again
   } catch (error) {
@@ -131,6 +137,7 @@ async function writeMark(state, kind) {
 
 function markPressed(state, event) {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+  if (event.key in MARK_KEYS || event.key in MOVES) drawBar(state); // the event of a selection comes late
   const button = event.key in MARK_KEYS && state.bar.querySelector(`[data-mark="${MARK_KEYS[event.key]}"]`);
   const piece = document.activeElement?.closest?.("[data-mention]");
   if (button) {
