@@ -77,7 +77,7 @@ export function rightOrWrong(row) {
 export function mentionRow(row) {
   const sure = row.confidence ?? row.score, to = is(row.entity_id) ? name(row.entity_name ?? row.entity_id, { class: "to" }) : h("span", { class: "nil" }, "NIL");
   return listRow(["mention", row.mention_id],
-    [rightOrWrong(row), name(row.text, { class: "what" }), arrow(), to, row.corrected && h("span", { class: "badge" }, "corrected"), row.right && [h("span", { class: "muted" }, "should be"), name(row.right)]],
+    [rightOrWrong(row), name(row.text, { class: "what" }), arrow(), to, row.corrected && h("span", { class: "badge" }, "corrected"), row.right && [h("span", { class: "muted right-name" }, "should be"), name(row.right, { class: "right-name" })]],
     [is(sure) && h("span", { title: is(row.confidence) ? "confidence" : "score" }, decimal(sure)),
       is(row.margin) && h("small", {}, row.margin ? `margin ${decimal(row.margin)}` : "two equally near")],
     sentence(row) ?? name(row.document_id));
