@@ -23,12 +23,12 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1260,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2531,  # 2,300 before `--learn-from`, and the scores of clusters (180), which moved here
+    "arbo/cli": 2538,  # 2,300 before `--learn-from`, and the scores of clusters (180), which moved here
     "arbo/corrections": 1251,  # 1,000 before several entities, ids, whole names, pairs of a table, and agreement (100)
     "arbo/data": 2672,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 1779,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
     "arbo/encoders": 2513,  # 2,700
-    "arbo/explore": 772,  # 1,400 with serve; the page is one, what is left are services that are promised
+    "arbo/explore": 777,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3496,  # 3,300 before quotes, comments, wrong guesses, tags, graphs (480), CorefUD (240)
     "arbo/kb": 343,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1518,  # 1,400 with the linker
@@ -45,9 +45,9 @@ BUDGETS = {
     "eval": 3045,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 33_910, 25_747, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 33_922, 25_764, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
-reviews of tables 120, confidence and gaps by type 120."""
+reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32
 VERBS, OPTIONS, OPTIONS_OF_LINK = 24, 220, 24
 LONG_FUNCTIONS, MANY_PARAMETERS = 8, 40

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from builders import kb_of, linker
+from builders import kb_of, linker, passage
 from conftest import Run, Sample
 
 import arbo
@@ -330,3 +330,10 @@ def test_mentions_at_random_estimate_the_accuracy(typed: Any, result: arbo.Resul
     drop = result.links[int(drawn[4])]
     later.answer(drop, later.corrections(drop, "drop"))
     assert sitting.rates["accuracy"][1] < high
+
+
+def test_an_answer_is_the_first_choice_for_its_name_in_another_document(typed: Any, tmp_path: Path, run: Run) -> None:
+    own = linker(arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "salt marsh fever")]))
+    own.link([passage(id_, "marsh fever", "marsh fever") for id_ in "ab"]).save(tmp_path / "run")
+    outcome, lines = typed("21", "--limit", 1)  # the limit counts names
+    assert [(line["mention"][0], line["entity"]) for line in lines] == [("a", "E2"), ("b", "E2")], outcome.out

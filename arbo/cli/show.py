@@ -221,14 +221,20 @@ def review(
     base = saved.known_base(kb, tell=console.say)
     file = corrections or saved.corrections
     ongoing = review_of(saved.result, file, author, base)
-    ongoing.limit, ongoing.at_random = limit, at_random
+    ongoing.at_random = at_random
+    ongoing.limit = int((ongoing.queue.twins > 0).cumsum().searchsorted(limit, "right"))  # second ones come besides
     if console.as_json:
         questions = [asdict(ongoing.question(place)) for place in range(ongoing.total)]
         console.print_json({"questions": questions, "rates": ongoing.rates})
         return
     try:
         search = search_of(saved.result, base) if saved.result.manifest["knowledge_base"] else None
+        answer: list[dict[str, Any]] | None = []
         while question := ongoing.present:
+            if search and answer and not question.twins and isinstance(given := answer[0].get("entity"), str):
+                found = [one for one in (*question.choices, *search(given, question.link)) if one.id == given]
+                others = [one for one in question.choices if one.id != given]
+                question = replace(question, choices=(*found[:1], *others))  # the entity of the answer before first
             if (answer := _answer(ongoing, saved.result, question, search)) is None:
                 break
             if answer:
@@ -243,7 +249,8 @@ def review(
         wrong, left = ongoing.errors_left
         if left:
             console.show(f"of the {left:,} decisions left, about {wrong:,.0f} are wrong by their confidence")
-        console.show(f"next: arbo add {run} --corrections {file} --out NEW")
+        if file.exists():
+            console.show(f"next: arbo add {run} --corrections {file} --out NEW")
 
 
 def _print(ongoing: Review, question: Question) -> None:
