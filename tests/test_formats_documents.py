@@ -45,7 +45,8 @@ VALUES: list[tuple[str, str, str]] = [
         ([], "1:0-3#2 0-3 Disease -"),
         (["../../UMLS:C1", "x"], "1:0-3#2 0-3 Disease ../../UMLS:C1 / 2 seventh columns ignored"),
     )),
-    ("pubtator", pubtator("Association", "D005334", "6323", "Novel"), "2 relation lines ignored"),
+    ("pubtator", pubtator("Association", "D005334", "6323", "Novel"),
+     "relation lines = ['Association\\tD005334\\t6323\\tNovel', 'CID\\tD1\\tD2']"),
     ("pubtator", pubtator(0, 3, "Flu", "T047,T033", "UMLS:C1"), "1:0-3#2 0-3 T047,T033 UMLS:C1"),
     *(("brat", rows("T3\tX 0 4\tLeft", *notes)[:-1], added) for notes, added in (
         (["N8\tReference T3 GO:1\ta", "N9\tReference T3 GO:2"],
@@ -61,7 +62,8 @@ VALUES: list[tuple[str, str, str]] = [
         (["#8\tAnnotatorNotes T3"],
          "d:T3 0-4 X - / 2 annotator notes without a UMLS id ignored"),
         (["#8\tNormalized T3\tC0000001", "E1\tX:T1", "*\tEquiv T1 T2", "A1", ""],
-         "d:T3 0-4 X - / 5 lines of other kinds ignored (relations, events, attributes, notes)"),
+         "other lines = ['#8\\tNormalized T3\\tC0000001', 'E1\\tX:T1', '*\\tEquiv T1 T2', 'A1', 'R1\\tside Arg1:T1']"
+         " / d:T3 0-4 X -"),
     )),
     ("brat", "N8\tReference T3 GO:1\ta\nT3\tX 0 4;2 8\tLeft ft and",
      "d:T3 0-4,2-8 X GO:1"),

@@ -16,12 +16,12 @@ Shared = Callable[[str], Path]
 
 SEVERAL, SPLIT, NIL, BARE = "several ids", "several spans", "NIL", "not annotated"
 """Counts of mentions; the others are notes."""
-SEVENTH, RELATION = "seventh columns ignored", "relation lines ignored"
+SEVENTH = "seventh columns ignored"
 DUPLICATE = "duplicate documents dropped"
 
 
-def cdr(nil: int, several: int, seventh: int, relation: int) -> dict[str, int]:
-    return {NIL: nil, SEVERAL: several, SEVENTH: seventh, RELATION: relation}
+def cdr(nil: int, several: int, seventh: int) -> dict[str, int]:
+    return {NIL: nil, SEVERAL: several, SEVENTH: seventh}
 
 
 CORPORA: list[tuple[str, str, int, int, int, dict[str, int]]] = [
@@ -30,9 +30,9 @@ CORPORA: list[tuple[str, str, int, int, int, dict[str, int]]] = [
         SEVERAL: 115, "mention texts that differ from their offsets in white space": 1, DUPLICATE: 1}),
     ("ncbi_disease/NCBIdevelopset_corpus.txt", "pubtator", 100, 787, 0, {SEVERAL: 30}),
     ("ncbi_disease/NCBItestset_corpus.txt", "pubtator", 100, 960, 0, {SEVERAL: 15}),
-    ("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", 500, 9385, 0, cdr(76, 97, 107, 1038)),
-    ("bc5cdr/CDR_DevelopmentSet.PubTator.txt", "pubtator", 500, 9591, 0, cdr(59, 99, 89, 1012)),
-    ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", 500, 9809, 0, cdr(91, 75, 57, 1066)),
+    ("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", 500, 9385, 0, cdr(76, 97, 107)),
+    ("bc5cdr/CDR_DevelopmentSet.PubTator.txt", "pubtator", 500, 9591, 0, cdr(59, 99, 89)),
+    ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", 500, 9809, 0, cdr(91, 75, 57)),
     ("medmentions_sample/med_mentions_3docs.pubtator.txt", "pubtator", 3, 115, 0, {"": 0}),
     ("craft/train", "brat", 60, 60_384, 0, {SPLIT: 1156}),
     ("craft/dev", "brat", 7, 9710, 0, {SPLIT: 154}),

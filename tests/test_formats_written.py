@@ -273,3 +273,19 @@ def test_exports_keep_the_passages_and_a_table_does_not_repeat_them(tmp_path: Pa
     (record,) = json.loads((tmp_path / "out.json").read_text("utf-8"))["documents"]
     assert [passage["infons"] for passage in record["passages"]] == [{"type": "title"}, {"type": "abstract"}]
     assert record["relations"] == BIOC["relations"]
+
+
+def test_relations_travel_through(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1|t|Flu\n1|a|Cold.\n1\t0\t3\tFlu\tX\tD1\n1\tCID\tD1\tD2\n\n")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/d.txt").write_text("Flu. Cold.")
+    lines = ["T1\tX 0 3\tFlu", "T2\tX 5 9\tCold", "R1\tCID Arg1:T1 Arg2:T2", "#4\tAnnotatorNotes R1\tsure"]
+    (tmp_path / "b/d.ann").write_text("\n".join(lines) + "\n")
+    for name, file in (("pubtator", "a.txt"), ("brat", "b")):
+        run = arbo.Linker([{"id": "D1", "name": "flu"}]).link(read_documents(tmp_path / file, name))
+        run.save(tmp_path / "run")
+        arbo.Result.load(tmp_path / "run").export(tmp_path / f"out {name}", name)
+    assert "\n1\tCID\tD1\tD2\n" in (tmp_path / "out pubtator").read_text()
+    written = (tmp_path / "out brat/d.ann").read_text().splitlines()
+    assert sorted(written) == sorted([*lines, "N5\tReference T1 D1\tflu", "N6\tReference T2 new-d:T2\tCold"])
+    assert "CID\tArg1:<ENTITY>, Arg2:<ENTITY>" in (tmp_path / "out brat/annotation.conf").read_text()

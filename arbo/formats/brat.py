@@ -12,7 +12,8 @@ the file; a line end of two characters counts as two. The mention `T1` has the i
 - The ids in `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold ids; each of several ids is
   acceptable. A note without such an id is ignored. A mention without an id is not annotated (gold None), since BRAT
   cannot express NIL.
-- Relations, events, attributes and other notes are ignored; `notes` counts what is.
+- Relations, events, attributes and other notes are `other lines` in the metadata of the document, and are written again
+  if the mentions keep their ids.
 - A text without annotations is ignored, unless it is the given path. Annotations without a text are an error.
 
 The writer makes a folder with `ID.txt` and `ID.ann` for each document. An id that is not a valid file name, on Windows
@@ -32,10 +33,11 @@ from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
 from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.formats.files import Paths, check_id, data_files, each_path, new_folder, one_line, read_text
+from arbo.formats.files import Paths, check_id, data_files, each_path, kept_lines, new_folder, one_line, read_text
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
 
+_OTHERS = "other lines"
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 
 _FILE_NAME = re.compile(r"[^./\\%<>:\"|?*\x00-\x1f][^/\\%<>:\"|?*\x00-\x1f]*")
@@ -91,15 +93,22 @@ def _document(document_id: str, text: str, file: Path, annotations: str, records
                 raise DataError("two T lines of this document have this id; change one", id=name)
             if columns[0].startswith("T"):
                 mentions[name] = _mention(columns, name, text, records.notes)
-    gold = defaultdict[str, dict[str, None]](dict)
+    gold, others = defaultdict[str, dict[str, None]](dict), list[str]()
     for number, columns in lines:
         with records.record(file, number, kind="lines"):
+            others += ["\t".join(columns)] if _is_other(columns) else []
             for target, concept in _concepts(columns, document_id, records.notes):
                 if target not in mentions:
                     raise DataError("this mention has a gold id but no T line; add one, or drop the id", id=target)
                 gold[target][concept] = None
     marked = (one._replace(gold=(*gold[name],) or None) for name, one in mentions.items())
-    return marked_document(document_id, text, marked)
+    return marked_document(document_id, text, marked, metadata={_OTHERS: others} if others else {})
+
+
+def _is_other(columns: list[str]) -> bool:
+    """Return whether a line is neither a mention nor an id of one."""
+    is_note = columns[0].startswith("#") and "".join(columns[1:2]).startswith("AnnotatorNotes T")
+    return columns != [""] and not (is_note or columns[0][:1] in ("T", "N"))
 
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> Marked:
@@ -133,14 +142,12 @@ def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iter
         ids = _UMLS_ID.findall(" ".join(columns[2:]))
         notes["annotator notes without a UMLS id ignored"] += not ids
         yield from ((target, id_) for id_ in ids)
-    else:
-        notes["lines of other kinds ignored (relations, events, attributes, notes)"] += 1
 
 
 def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:
     """Write a folder of pairs, and types for BRAT, see `new_folder`; raise DataError for an id that it cannot hold."""
     notes: Counter[str] = Counter()
-    taken, types = set[str](), set[str]()
+    taken, types, relations = set[str](), set[str](), set[str]()
     with new_folder(folder) as partial:
         for document in documents:
             name = _file_name(document.id, taken)
@@ -151,8 +158,11 @@ def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[s
             lines = "".join(f"{line}\n" for line in _annotation_lines(document, names, notes))
             (partial / f"{name}.ann").write_bytes(lines.encode())
             types.update(map(_label, document.mentions))
+            of_document = (one.split("\t") for one in kept_lines(document, _OTHERS))
+            relations.update(one[1].split()[0] for one in of_document if one[0].startswith("R") and one[1:])
         known = "".join(f"{label}\n" for label in sorted(types))
-        sections = f"[entities]\n{known}\n[relations]\n\n[events]\n\n[attributes]\n"
+        between = "".join(f"{label}\tArg1:<ENTITY>, Arg2:<ENTITY>\n" for label in sorted(relations))
+        sections = f"[entities]\n{known}\n[relations]\n{between}\n[events]\n\n[attributes]\n"
         (partial / "annotation.conf").write_text(sections, "utf-8")
     return notes
 
@@ -172,10 +182,12 @@ def _file_name(id_: str, taken: set[str]) -> str:
 
 
 def _annotation_lines(document: Document, names: Mapping[str, str], notes: Counter[str]) -> Iterator[str]:
-    text, reference = document.text, count(1)
+    text, others = document.text, kept_lines(document, _OTHERS)
     numbers = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
     if not all(re.fullmatch(r"T[0-9]+", number) for number in numbers):
-        numbers = [f"T{place}" for place in range(1, len(numbers) + 1)]
+        numbers, others = [f"T{place}" for place in range(1, len(numbers) + 1)], []
+    reference = count(1 + max((int(n) for line in others for n in re.findall(r"\A#([0-9]+)", line)), default=0))
+    yield from others
     for number, mention in zip(numbers, document.mentions, strict=True):
         spans = [match.span() for start, end in mention.spans for match in _ON_ONE_LINE.finditer(text, start, end)]
         if not spans:

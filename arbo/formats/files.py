@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from arbo.data import Mention, Records
+from arbo.data import Document, Mention, Records
 from arbo.data.objects import parse
 from arbo.data.records import Item
 from arbo.errors import DataError, UsageError
@@ -316,6 +316,12 @@ def new_folder(path: PathLike) -> Iterator[Path]:
             raise UsageError(f"{target} exists and is not an empty folder; choose another one, or remove it first")
         with whole_folder(target) as partial:
             yield partial
+
+
+def kept_lines(document: Document, key: str) -> list[str]:
+    """Return the lines that a reader kept in the metadata of a document."""
+    lines = document.metadata.get(key)
+    return [line for line in lines if isinstance(line, str) and "\n" not in line] if isinstance(lines, list) else []
 
 
 def one_line(text: str) -> str:

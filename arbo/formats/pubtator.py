@@ -10,8 +10,8 @@ title begins a new block.
 - Several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped. `1,2` and `1;2`
   are split where ids are compared, see `arbo.data.gold_ids`.
 - The id `-1` means NIL (gold `()`). An empty or missing id column means not annotated (gold None).
-- A seventh column (the parts of a composite mention) and relations (`PMID <tab> CID <tab> id <tab> id`, in BioRED with
-  a fifth column) are ignored and counted.
+- A seventh column (the parts of a composite mention) is ignored and counted. Relations (`PMID <tab> CID <tab> id <tab>
+  id`, in BioRED with a fifth column) are kept, without the PMID, as `relation lines` in the metadata of the document.
 
 The format does not mark titles in texts, so the writer takes the first sentence or line, whichever is shorter, as the
 title. Offsets do not depend on this.
@@ -26,12 +26,12 @@ from arbo.data import Document, Marked, Records
 from arbo.data.documents import compare, marked_document, span_between
 from arbo.data.gold_ids import ids_in
 from arbo.errors import DataError
-from arbo.formats.files import Block, Piece, blocks, check_id, hull, one_line
+from arbo.formats.files import Block, Piece, blocks, check_id, hull, kept_lines, one_line
 from arbo.text.words import sentences
 
 SUFFIXES = (".txt", ".pubtator")
 
-_NIL = "-1"
+_NIL, _RELATIONS = "-1", "relation lines"
 _HEADER = {letter: re.compile(rf"([^|\t]*)\|{letter}\|") for letter in "ta"}
 _DOCUMENT_ID = re.compile(r"[^|\t\r\n\ufeff]+")
 _FIRST_LINE = re.compile(r"\s*\S[^\n]*")
@@ -49,11 +49,14 @@ def document(piece: Piece, records: Records[Document]) -> Document:
         problem = f"the abstract after this title belongs to {abstract_id!r:.60}; correct the id, or add its title"
         raise DataError(problem, id=document_id)
     text = f"{title} {abstract}"
-    mentions: list[Marked] = []
+    mentions, relations = list[Marked](), list[str]()
     for number, line in block[2:]:
         with records.record(piece.file, number, kind="lines"):
-            mentions += _annotation(line.split("\t"), document_id, text, records.notes)
-    return marked_document(document_id, text, mentions)
+            if (one := _annotation(line.split("\t"), document_id, text, records.notes)) is not None:
+                mentions.append(one)
+            else:
+                relations.append(line.partition("\t")[2])
+    return marked_document(document_id, text, mentions, metadata={_RELATIONS: relations} if relations else {})
 
 
 def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
@@ -66,8 +69,8 @@ def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
     return header[1], line[header.end() :]
 
 
-def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Iterator[Marked]:
-    """Yield the mention of a line, unless it is a relation."""
+def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked | None:
+    """Return the mention of a line; None for a relation."""
     if len(columns) not in (4, 5, 6, 7):
         form = "a mention has the columns id, start, end, text, type and, optionally, concept ids and parts"
         raise DataError(f"{form}; a relation has 4 or 5 columns, but this line has {len(columns)}", id=document_id)
@@ -75,13 +78,12 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
         problem = f"the line belongs to document {columns[0]!r:.60}, not to this one; write it below that document"
         raise DataError(problem, id=document_id)
     if len(columns) == 4 or (len(columns) == 5 and columns[1][:1].isalpha()):
-        notes["relation lines ignored"] += 1
-        return
+        return None
     span = span_between(columns[1], columns[2], text, of=document_id)
     compare(columns[3], (span,), text, notes, of=document_id)
     notes["seventh columns ignored"] += len(columns) == 7
     ids = ids_in("".join(columns[5:6]), "|+")
-    yield Marked((span,), columns[4] or None, tuple(one for one in ids if one != _NIL) if ids else None)
+    return Marked((span,), columns[4] or None, tuple(one for one in ids if one != _NIL) if ids else None)
 
 
 def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
@@ -103,4 +105,5 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
         notes["types whose tabs and line ends became blanks, and empty ones"] += (kind or None) != mention.type
         columns = [name, str(start), str(end), text[start:end], kind]
         yield "\t".join(columns + [ids] * (mention.gold is not None))
+    yield from (f"{name}\t{relation}" for relation in kept_lines(document, _RELATIONS))
     yield ""

@@ -29,12 +29,11 @@ def _content(chance: random.Random) -> Content:
 
 
 def _obo(content: Content, chance: random.Random) -> str:
-    """Escape what must be escaped, or what may be; break lines after a backslash."""
+    """Escape what must be escaped, or what may be."""
 
     def escaped(text: str, must: str = "!\\") -> str:
         marks = must if chance.random() < 0.5 else f"{must}{{}}[](),:"
-        text = "".join(f"\\{mark}" if mark in marks else mark for mark in text)
-        return re.sub(" (?=[a-z])", lambda _: chance.choice([" ", " ", " \\\n"]), text)
+        return "".join(f"\\{mark}" if mark in marks else mark for mark in text)
 
     def quoted(text: str) -> str:
         return f'"{escaped(_with_quotes(text))}"'
