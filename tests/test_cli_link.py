@@ -93,7 +93,9 @@ def test_link_evaluate_explain(run: Run, files: Path, tmp_path: Path, result: ar
     assert arbo.Result.load(out).link_table == result.link_table
     scored, evaluation = run("evaluate", out, "--json"), result.evaluate()
     assert (scored.code, scored.err) == (0, "")
-    assert scored.json == json.loads(json.dumps({**evaluation.as_dict(), "report": evaluation.report("run").as_dict()}))
+    errors = (answer := scored.json).pop("errors")
+    assert sum(errors.values()) == len(run("show", out, "--wrong", "--limit", 999, "--json").json["mentions"])
+    assert answer == json.loads(json.dumps({**evaluation.as_dict(), "report": evaluation.report("run").as_dict()}))
     first, second = (link.mention.id for link in result.links[:2])
     assert str(result.explain(first)) in run("explain", out, first).out
     both = run("explain", out, first, second, "--json").json["explanations"]

@@ -335,6 +335,8 @@ def test_named_entities_become_a_knowledge_base(run: Run, tmp_path: Path) -> Non
     linked = entities(link(kb=kb))
     assert [linked[mention] for mention in ("a-2", "b-2", "c-1")] == ["new-a-2", "new-a-2", "new-c-1"]
     assert "entities added: 2" in made.out
+    kept = arbo.Linker(kb).link(DOCS, fixes)
+    assert [entities(kept)[mention] for mention in ("a-2", "b-2", "c-1")] == ["new-a-2", "new-a-2", "new-c-1"]
     assert run("link", *data, "--out", tmp_path / "plain").code == 0
     assert run(*edit, tmp_path / "plain", "--out", tmp_path / "kb4.jsonl").code == 2
 

@@ -89,6 +89,7 @@ def evaluate(
     """
     from arbo.engine import Report, Resampling, report
     from arbo.results.evaluation import evaluate_together
+    from arbo.results.views import errors_by_kind
 
     if gold and train:
         raise UsageError("--train and --gold exclude each other; leave one out")
@@ -117,7 +118,12 @@ def evaluate(
         evaluations = evaluate_together(results, train=documents, **parts)
     table = Report.of({name: one.lines for name, one in evaluations.items()}, how=Resampling(seed=scoring.seed))
     text = next((one for one in evaluations.values() if not one.lines), table)
-    _answer(table, {name: one.as_dict() for name, one in evaluations.items()}, text, save)
+    errors = {name: {} if gold else errors_by_kind(result) for name, result in results.items()}
+    scores = {name: {**one.as_dict(), "errors": errors[name]} for name, one in evaluations.items()}
+    _answer(table, scores, text, save)
+    for name, of_kind in errors.items() if not console.as_json else ():
+        if wrong := ", ".join(f"{n:,} {kind}" for kind, n in of_kind.items() if n):
+            console.show(f"errors: {wrong}; arbo show {names[name]} --wrong lists them")
 
 
 ClusterFormat = Literal["conll", "corefud", "jsonl"]

@@ -120,10 +120,12 @@ def _claim(line: Correction, domain_of: Mapping[str, str | None], kb: KnowledgeB
         return frozenset(line.mentions), (line.kind,)
     (mention,), value = line.mentions, line.value
     if line.kind == "new":
-        return mention, ("root", "new", value)
+        if kb is None or value not in kb.discovered:
+            return mention, ("root", "new", value)
+        value = kb.discovered[value]  # which was added since
     if value is None:
         return mention, ("root", *NO_ENTITY)
-    kind, entities = "root" if line.kind == "entity" else "not", set[int]()
+    kind, entities = "not" if line.kind == "not" else "root", set[int]()
     for id_ in (value,) if isinstance(value, str) else value:
         rows: tuple[int, ...] = () if kb is None else kb.rows(id_)
         if kb is not None and mention in domain_of:

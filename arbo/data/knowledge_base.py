@@ -165,6 +165,12 @@ class KnowledgeBase:
         own = [row for row in rows if self.table["id"][row].as_py() == entity_id]
         return tuple(own[:1] or [row for row in rows if entity_id in self.table["alternative_ids"][row].as_py()])
 
+    @cached_property
+    def discovered(self) -> Mapping[str, str]:
+        """The ids of entities that a run discovered, by their names."""
+        of_runs = self.table.filter(pc.starts_with(self.table["id"], "new-"))
+        return dict(zip(of_runs["name"].to_pylist(), of_runs["id"].to_pylist(), strict=True))
+
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
         """Return the distinct rows that `rows` finds for these ids, of entities of the domain, in the order of the ids.
 

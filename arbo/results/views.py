@@ -48,6 +48,13 @@ def wrong_kinds(run: Run) -> Ints:
     return kinds
 
 
+def errors_by_kind(run: Run) -> dict[str, int]:
+    """Count the wrong decisions of a run by their kind in `WRONG`; {} if none can be wrong."""
+    if run.manifest["knowledge_base"] is None or run.mention_table["gold"].null_count == len(run.mention_table):
+        return {}
+    return dict(zip(WRONG, np.bincount(wrong_kinds(run) + 1, minlength=len(WRONG) + 1)[1:].tolist(), strict=True))
+
+
 def selected(run: Run, *, nil: bool = False, words: str | None = None, doubtful: bool = False) -> Ints:
     """Return the rows of some mentions: only NIL ones, or only those with a string.
 
