@@ -350,17 +350,18 @@ class Linker:
             weighed = self._weighed(nearest, config.k, mentions.known)
         with timed("partition", seconds):
             constraints = decisions = None
-            if lines:
-                sure = None if config.per_document else weighed.sure(SURE if config.spread == "unlinked" else inf)
-                constraints = constraints_on(lines, weighed.inputs, self.kb, config.spread, sure)
-                decisions = constraints.decisions
-            graph = weighed.graph(config.k, decisions, len(constraints.several) if constraints else 0)
             limits, nil_limit = config.limits(weighed.threshold), config.nil_limit(weighed.threshold)
             how: Any = {"threshold": limits, "nil_threshold": nil_limit, "nil_linkage": config.nil_linkage}
             clustered: Callable[..., Any] = partial(partition, method=config.method, **how)
+            if lines:
+                is_spared, least = self.kb and config.spread != "graph", SURE if config.spread == "unlinked" else inf
+                before = clustered(weighed.graph(config.k)).entity if is_spared else np.full(len(weighed.inputs), -1)
+                sure = None if config.per_document else weighed.sure(before, least)
+                constraints = constraints_on(lines, weighed.inputs, self.kb, config.spread, sure)
+                decisions = constraints.decisions
+            graph = weighed.graph(config.k, decisions, len(constraints.several) if constraints else 0)
             clusters = clustered(graph, decisions=decisions)
-            if constraints is not None and self.kb and config.spread != "graph":
-                before = clustered(weighed.graph(config.k)).entity
+            if constraints is not None:
                 constraints, clusters = constraints.sparing(before, clusters, partial(clustered, graph))
                 decisions = constraints.decisions
             arrays = {**nearest.lists, **came, **weighed.kept}

@@ -65,6 +65,14 @@ def test_a_sure_link_leaves_its_entity_for_two_documents_only() -> None:
     assert after == ["E1", "E2", "E1"]
 
 
+def test_a_mention_without_an_entity_is_sure_of_none() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "pancreatic neoplasms of the head"), arbo.Entity("E2", "fever")])
+    docs = [document(id_, "pancreatic neoplasms of head") for id_ in "ab"]
+    for fixes, entity in (([], None), ([None], None), (["E2"], "E2")):
+        lines = [{"mention": "a-0", "entity": fix} for fix in fixes]
+        assert entities(link(*lines, kb=kb, docs=docs, entity_threshold=0.05)) == {"a-0": entity, "b-0": entity}
+
+
 def test_neither_the_graph_nor_pronouns_take_links_by_default() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "inherited breast cancer of the young"), arbo.Entity("E2", "fever")])
     docs = [document("a", "breast cancer", "inherited breast cancer")]

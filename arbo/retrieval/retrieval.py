@@ -155,11 +155,11 @@ class Retrieval:
         """Convert dissimilarities to similarities (higher is closer)."""
         return np.float32(self.offset) - dissimilarity
 
-    def sure(self, least: float) -> Ids:
-        """Return the nearest entity of each mention, or -1 if its cosine or probability is below ``least``."""
-        nearest = self.entities.first(1)
-        is_sure = (self.similarity(nearest.dissimilarity) >= least) & (self.offset == 1)
-        return np.asarray(np.where(is_sure, nearest.ids, -1).max(axis=1, initial=-1), np.int64)
+    def sure(self, entity: Ids, least: float) -> Ids:
+        """Return the ``entity`` of each mention, or -1 if its cosine or probability is below ``least``."""
+        ids, dissimilarity = self.entities
+        is_sure = (ids == entity[:, None]) & (self.similarity(dissimilarity) >= least) & (self.offset == 1)
+        return np.asarray(np.where(is_sure.any(axis=1), entity, -1), np.int64)
 
     def dissimilarity_to(self, entity: npt.NDArray[np.int32], mention: Ids) -> npt.NDArray[np.float32]:
         """Return the dissimilarity of ``mention[i]`` to ``entity[i]``; infinity for -1."""
