@@ -24,7 +24,8 @@ keep their `T` numbers. A gold id is an `N` line, with its name if known; a UMLS
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -49,8 +50,9 @@ _ON_ONE_LINE = re.compile(r"[^\r\n]+")
 def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder, or the pair to which a file belongs."""
     records: Records[Document] = Records("documents", on_error)
+    files_in = cache(_files_in)  # of many files of a folder, it is listed once
     for one in each_path(path):
-        for pair, files in _pairs(one).items():
+        for pair, files in _pairs(one, files_in).items():
             if ANNOTATIONS not in files and files[TEXT] != one:
                 records.notes["texts without annotations ignored"] += 1
                 continue
@@ -63,18 +65,26 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     return Corpus(records)
 
 
-def _pairs(path: Path) -> Mapping[Path, dict[str, Path]]:
+def _files_in(folder: Path) -> Mapping[Path, list[Path]]:
+    """Return the files of each pair in a folder."""
+    files_of = defaultdict[Path, list[Path]](list)
+    for file in data_files(folder, SUFFIXES):
+        files_of[_pair_of(file)[0]].append(file)
+    return files_of
+
+
+def _pairs(path: Path, files_in: Callable[[Path], Mapping[Path, list[Path]]]) -> Mapping[Path, dict[str, Path]]:
     """Return the files of each pair by their endings: of all pairs in a folder, or of that of a file."""
     data_files(path, (ANNOTATIONS,))  # raises if there are none
     is_folder, (own, ending) = path.is_dir(), _pair_of(path)
     if not is_folder and ending not in SUFFIXES:
         problem = f"expected a folder, or a file that ends in {', '.join(SUFFIXES)}; unpack an archive first"
         raise DataError(problem, file=str(path))
-    pairs = defaultdict[Path, dict[str, Path]](dict)
-    for file in data_files(path if is_folder else path.parent, SUFFIXES):
-        pair, ending = _pair_of(file)
-        if (is_folder or pair == own) and (first := pairs[pair].setdefault(ending, file)) is not file:
-            raise DataError(f"this file occurs again as {first}; remove one of the two", file=str(file))
+    files_of, pairs = files_in(path if is_folder else path.parent), defaultdict[Path, dict[str, Path]](dict)
+    for pair in files_of if is_folder else [own]:
+        for file in files_of[pair]:
+            if (first := pairs[pair].setdefault(_pair_of(file)[1], file)) is not file:
+                raise DataError(f"this file occurs again as {first}; remove one of the two", file=str(file))
     return pairs
 
 
