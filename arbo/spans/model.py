@@ -9,7 +9,7 @@ annotated spans.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress, product
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -218,6 +218,7 @@ class ModelFinder:
     """Number of candidate entities for each sentence."""
     abbreviations: bool = True
     """Whether candidates are looked for by the long forms of abbreviations that a document defines."""
+    _names: list[EncodedKb] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions of the entities whose score is at least the threshold of the model."""
@@ -238,7 +239,9 @@ class ModelFinder:
         """
         begins = zip(pieces.document.tolist(), pieces.begin.tolist(), pieces.texts, strict=True)
         places = [(row, begin, begin + len(text)) for row, begin, text in begins]
-        names, k = EncodedKb(kb, NgramEncoder()), min(self.candidates, len(kb))
+        if not self._names or self._names[0].kb is not kb:
+            self._names[:] = [EncodedKb(kb, NgramEncoder())]  # for the next documents
+        names, k = self._names[0], min(self.candidates, len(kb))
         how: Any = {"abbreviations": self.abbreviations, "announce": announce}
         near = nearest_entities(pieces.documents, places, names, k, **how).ids
         text, column = np.nonzero(near >= 0)
