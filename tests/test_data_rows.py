@@ -73,6 +73,8 @@ def test_every_table_gives_the_same_documents_and_entities(make: Any) -> None:
     assert str(document.metadata["day"]).startswith("2024-05-01")
     (entity,) = arbo.KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": ["D0"], "note": None}]))
     assert entity.metadata == {"parents": ["D0"]}
+    kb = arbo.KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": 7}, {"id": "D2", "name": "cold"}]))
+    assert [kb.parents("D1")[0][:1], kb.parents("D2"), kb.parents("D3")] == ["7", [], []]
     (mention,) = arbo.Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "rank": 1.5}])).mentions
     assert mention.metadata["rank"] == 1.5
 

@@ -212,6 +212,7 @@ MALFORMED: list[tuple[str, str, str, str]] = [
     *(("kb.tsv", "tsv", f"{names}\nD1\tflu\n", "line 1: no column is id or document_id; the columns are") for names in (
         "code\tlabel", "CUI\tSTR", "concept_id\tpreferred term", "MeshID\tMeshName"
     )),
+    ("kb.json", "obographs", '{"graphs": [{"nodes": [], "edges": 5}]}', "no entities in the format obographs"),
     *(("kb.json", "obographs", content, "the file has no list `graphs`|not JSON|too deeply") for content in (
         "{}", '{"graphs": {}}', '{"graphs": [5]}', '{"graphs": [{}]}', "[1]", '{"graphs": [', "[" * 99_999
     )),

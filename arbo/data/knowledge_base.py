@@ -325,7 +325,7 @@ class KnowledgeBase:
 
 def _parents(metadata: Mapping[str, Any]) -> list[str]:
     given = metadata.get("parents") or []
-    return given.split("|") if isinstance(given, str) else [*map(str, given)]
+    return given.split("|") if isinstance(given, str) else [*map(str, given if isinstance(given, list) else [given])]
 
 
 def _ids_in(id_: str, xrefs: tuple[str, ...], forms: dict[str, tuple[str, ...]]) -> Iterator[str]:

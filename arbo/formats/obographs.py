@@ -39,7 +39,7 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
             default = _properties(graph.get("meta"), "graph")["default-namespace"][-1:]
             of_class = "CLASS" if any(isinstance(node, dict) and node.get("type") for node in nodes or ()) else None
             above: defaultdict[str, list[str]] = defaultdict(list)
-            for edge in graph.get("edges") or ():
+            for edge in graph["edges"] if isinstance(graph.get("edges"), list) else ():
                 if isinstance(edge, dict) and edge.get("pred") == "is_a":
                     above[str(edge.get("sub"))].append(_short_id(str(edge.get("obj"))))
             for n, node in enumerate(nodes or (), 1):
