@@ -396,15 +396,21 @@ def _dated(texts: list[str]) -> list[str]:
     known = [date for date in dates if date]
     if len(known) <= _MOST * sum(map(bool, texts)):
         return texts
-    month_first = any(month > 12 for _, month, _, _ in known)
-    turned = ((date[1::-1] + date[2:] if month_first and date[3] else date) if date else None for date in dates)
-    return ["{2}{1:02}{0:02}".format(*date) if date else text for text, date in zip(texts, turned, strict=True)]
+    plain = [date for date in known if date[3]]
+    month_first = sum(month > 12 for _, month, _, _ in plain) > sum(day > 12 for day, _, _, _ in plain)
+    written = list[str]()
+    for text, date in zip(texts, dates, strict=True):
+        day, month, year, is_plain = date or (0, 0, 0, False)
+        if month > 12 or (month_first and is_plain and day <= 12):
+            day, month = month, day
+        written.append(f"{year}{month:02}{day:02}" if date else text)
+    return written
 
 
 def _date(text: str) -> tuple[int, int, int, bool] | None:
     """Return the day, month and year of a date, and whether day and month may be exchanged; None for no date."""
     parts = _PARTS.findall(text)
-    if len(parts) != 3:
+    if len(parts) != 3 or max(map(len, parts)) > 9:
         return None
     is_plain = all(map(str.isdecimal, parts)) and len(parts[0]) < 4
     parts = parts[::-1] if len(parts[0]) == 4 else parts
