@@ -299,6 +299,8 @@ class Linker:
             if columns is not None and getattr(self.edges, "columns", None) is None:
                 raise UsageError("evidence needs a list of names, the n-grams, and no edge model; leave it out")
             return self
+        if self.kb and (self.config.map_types is not None or self.config.per_document):
+            raise UsageError("evidence for links takes neither map_types nor per_document; leave them out")
         from arbo.edges.names_model import NamesModel
 
         names: Any = NamesModel.shipped()

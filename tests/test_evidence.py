@@ -47,6 +47,9 @@ def together(result: arbo.Result) -> list[list[str]]:
         (None, ["Adobe Systems", "adobe systems", "Adobe", "Adobe System Inc", "Symantec"], ["text", 1, 3, 2, 6]),
         (None, ["1998", "1998", "1999", "2004"], ["code", 1, 5, 6]),
         (None, ["1985-12-31", "12/31/1985", "31 December 1985", "Dec 31, 1985", "2/3/1971"], ["code", 1, 1, 1, 6]),
+        (None, ["31.3.1985", "1985-03-31", "3/31/1985", "1985-31-03"], ["code", 1, 1, 1]),
+        (None, [f"1 2 {'9' * 5000}"] * 2, ["code", 1]),
+        (None, ["2.3.1985", "1985-03-02", "31.3.1985", "30.4.1985", "5/14/1985"], ["code", 1, 4, 5, 5]),
         ("exact", ["DE 1", "DE 1", "DE-1", ""], ["exact", 1, 2, 0]),
         ("source", ["a", "a", "b"], ["source", 1, 2]),
     ],
@@ -288,6 +291,9 @@ def test_wrong_columns_are_refused() -> None:
         arbo.Linker().discover(PEOPLE, name="firm")
     with pytest.raises(arbo.UsageError, match="evidence needs a list of names"):
         arbo.Linker(config={"evidence": "city", "treat_as": "text"}).discover(PEOPLE, name="name")
+    for config in ({"map_types": "Org=org"}, {"per_document": True}):
+        with pytest.raises(arbo.UsageError, match="evidence for links"):
+            arbo.Linker(PEOPLE.assign(id=[*map(str, PEOPLE.index)]), config=config).link(PEOPLE, evidence=["city"])
 
 
 def test_a_row_is_one_with_at_most_one_entity_with_its_columns(tmp_path: Path, run: Run) -> None:
