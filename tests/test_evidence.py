@@ -314,6 +314,9 @@ def test_a_row_is_one_with_at_most_one_entity_with_its_columns(tmp_path: Path, r
     grown = arbo.Linker(kb).add(result, pd.DataFrame({"name": ["Tern-Optics"], "city": ["York"], "id": ["c"]}))
     assert grown.link_of("c").entity == "a2"
     assert arbo.Linker(kb).refit(grown).link_table.equals(grown.link_table)
+    later = arbo.Linker(pd.concat([kb[1:], kb[:1].assign(id="b1", name="Kelp Blight"), kb[2:].assign(id="b3")]))
+    grown = later.add(grown, other_kb=True)  # whose lists of names are others
+    assert later.refit(grown).link_table.equals(grown.link_table)
     for name, frame in (("kb", kb), ("rows", rows)):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     how = ["--text-column", "name", "--kb", tmp_path / "kb.csv", "--set", "evidence=city,phone"]

@@ -361,11 +361,8 @@ def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
         place[:n, : order.shape[1]] = np.take_along_axis(values, order, axis=1)
     mention, column = np.nonzero(near.ids >= 0)
     fill(lists, n + near.ids[mention, column], mention, near.dissimilarity[mention, column])
-    groups, before = [*retrieval.groups, *domains], retrieval.as_before
-    before = None if before is None else np.append(before, np.full(len(kb), -1))
-    return replace(
-        retrieval, as_before=before, inputs=Inputs(Corpus(Tables.joined(tables)), rows), groups=groups, mentions=lists
-    )
+    how: Any = {"inputs": Inputs(Corpus(Tables.joined(tables)), rows), "groups": [*retrieval.groups, *domains]}
+    return replace(retrieval, **how, mentions=lists, as_before=None)  # entities in the lists may have changed
 
 
 def _of_nodes(reasons: Any, n_entities: int, n: int, node: Ids, mention: Ids) -> Reasons:
