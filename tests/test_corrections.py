@@ -217,6 +217,7 @@ def test_a_run_keeps_its_corrections(tmp_path: Path) -> None:
         ('{"same": ["a-0"]}', "two or more different ids"),
         ('{"different": ["a-0", "a-0"]}', "two different ids"),
         ('{"document": "a", "drop": true}', "needs the key 'spans'"),
+        ('{"mention": "a-0", "new": null}', "'new' of a correction must be a string .* null"),
         ('{"document": "a", "spans": [[3, 1]], "drop": true}', "is not one with 0 <= start"),
         ('{"document": "a", "spans": [[0, 1]], "drop": false}', "must be true"),
     ],

@@ -138,7 +138,7 @@ def _correction(record: object, file: str, line: int) -> Correction:
         raise DataError(f"a correction has exactly one of the keys {', '.join(_KINDS)}; this one has {present}", id=of)
     (kind,) = kinds
     required = ("mention",) if kind in _OF_MENTIONS else ("document", "spans") if kind in _OF_SPANS else ()
-    values = fields(record, "a correction", _KEYS, required=required, of=of)
+    values = fields(record, "a correction", _KEYS, required=(*required, kind), of=of)
     value, of_spans = values[kind], kind in _OF_SPANS
     parts = value if kind == "split" else (value,) if kind == "resize" else ()
     for part in (values["spans"], *parts) if of_spans else ():
