@@ -266,8 +266,9 @@ class Evidence:
         near = pairs.where(of_entity & (weight < 1))
         lists = Neighbors.empty(n, retrieval.entities.ids.shape[1])
         fill(lists, names.rows[near.first], names.rows[near.second] - n, weight[of_entity & (weight < 1)])
-        shown: Any = partial(_of_nodes, weighed.reasons, len(kb), n)
-        return replace(weighed, entities=lists, threshold=(_THRESHOLD, threshold), reasons=shown)
+        how: Any = {"reasons": partial(_of_nodes, weighed.reasons, len(kb), n), "threshold": (_THRESHOLD, threshold)}
+        how["distance"] = lambda mention, _: np.ones(len(mention), np.float32)  # others have the probability 0
+        return replace(weighed, entities=lists, **how)
 
     def _estimated(self, columns: Sequence[Column], pairs: Pairs, source: Ids) -> Self:
         """Return the model that fits pairs of near names; ``source`` is (names,)."""
