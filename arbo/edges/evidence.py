@@ -51,6 +51,7 @@ _SHARED = (0.6, 0.4, 0.2)  # least shares of common 3-grams: nearly equal, simil
 _WITHIN = (0.02, 0.1, 0.3)
 _SEPARATOR = re.compile(r"[\W_]+")
 _PARTS = re.compile(r"\d+|[^\W\d_]{3,}")
+_LONG = 40  # characters, which no date has
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
 _UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
@@ -407,8 +408,8 @@ def _dated(texts: list[str]) -> list[str]:
 
 def _date(text: str) -> tuple[int, int, int, bool] | None:
     """Return the day, month and year of a date, and whether day and month may be exchanged; None for no date."""
-    parts = _PARTS.findall(text)
-    if len(parts) != 3 or max(map(len, parts)) > 9:
+    parts = _PARTS.findall(text) if len(text) < _LONG else []
+    if len(parts) != 3:
         return None
     is_plain = all(map(str.isdecimal, parts)) and len(parts[0]) < 4
     parts = parts[::-1] if len(parts[0]) == 4 else parts
