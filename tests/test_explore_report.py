@@ -100,8 +100,9 @@ CORRECTIONS += [{"mention": "D02-1", "new": "a thing"}, {"same": ["D03-0", "D04-
         ({"nil_linkage": "average", "nil_threshold": 0.3}, {}, []),
         ({}, {"edges": "english"}, []),
         ({}, {"reranker": READER}, []),
-        ({}, {}, CORRECTIONS),
-        ({"method": "minimax"}, {"edges": "english"}, CORRECTIONS),
+        # Which mentions are sure of their entity depends on the thresholds of the run, and stays in its cuts.
+        ({"spread": "same-name"}, {}, CORRECTIONS),
+        ({"method": "minimax", "spread": "same-name"}, {"edges": "english"}, CORRECTIONS),
     ],
     ids=[*METHODS, "average", "edges", "reranker", "corrections", "both"],
 )
