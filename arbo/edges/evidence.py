@@ -10,8 +10,8 @@ one name, all names are believed less: so much that names alone expect as many p
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too.
 
-With a knowledge base, its entities are further rows with their names, and a mention is one with at most one of them;
-an entity with at most one mention, too, if linked ones hardly have more.
+With a knowledge base, its entities are further rows with their names, and a mention is one with at most one of them.
+Mentions lead to others only if linked entities have several: between clean tables, similar rows are different.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _THRESHOLD = 0.7  # largest dissimilarity of an entity, and of clusters if rows 
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
 _FITTED = "shift", "competes", "reach"  # what a run keeps beside the weights
-_LINKED, _ALONE = 0.5, 1.3  # least expected mentions of a linked entity; most, in the mean, if it has but one
+_LINKED, _ALONE = 0.5, 1.3  # least expected mentions of a linked entity; most, in the mean, of those that have one
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -250,7 +250,8 @@ class Evidence:
             model = self if self.weights else self._estimated(columns, pairs.where(by_name), source)
             excluded = competition(pairs, source) if model.competes and sources else expit
         else:
-            model, excluded = self._for_links(columns, pairs, by_name, is_entity)
+            model = self if self.weights else self._for_links(columns, pairs, by_name, is_entity)
+            excluded = assignment(pairs, is_entity)
         probability = excluded(pairs.total(model.weights, model.shift))
         threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
         if not self.weights:  # two samples of the right pairs, of which some are in both
@@ -259,6 +260,9 @@ class Evidence:
             model = replace(model, reach=round(min(float(reach), 1.0), 3))
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
         of_entity, reasons = is_entity[pairs.second], partial(model._shares, names, columns)
+        if kb is not None and model.competes:  # a linked mention leads to no other
+            linked = np.bincount(pairs.first, of_entity & (weight <= _THRESHOLD), minlength=len(is_entity)) > 0
+            weight[~of_entity & (linked[pairs.first] | linked[pairs.second])] = 1
         scored = PairScores(np.column_stack([pairs.first, pairs.second])[~of_entity], pairs.name[~of_entity])
         retrieval = replace(retrieval, links=None)  # what a missing cell means may have changed
         weighed = names.weighed(retrieval, k, scored, weight[~of_entity], model.settings, threshold, reasons)
@@ -279,25 +283,17 @@ class Evidence:
         partners = 2 * expit(pairs.total(free.weights, free.shift)).sum() / max(len(source), 1)
         return replace(free, competes=False) if other > one + _GAIN and partners > 2 else competing
 
-    def _for_links(
-        self, columns: Sequence[Column], pairs: Pairs, by_name: Bools, is_entity: Bools
-    ) -> tuple[Self, Callable[[LogOdds], LogOdds]]:
-        """Return the model that fits pairs of near names, and what computes the probabilities of all pairs.
+    def _for_links(self, columns: Sequence[Column], pairs: Pairs, by_name: Bools, is_entity: Bools) -> Self:
+        """Return the model that fits pairs of near names, if a mention is one with at most one entity.
 
-        If linked entities have hardly more than one mention, as between tables without duplicates, an entity is one
-        with at most one mention, too.
+        It ``competes`` if linked entities have hardly more than one mention: no linked mention then leads to another.
         """
-        near, source, excluded = pairs.where(by_name), is_entity.astype(np.int64), assignment(pairs, is_entity)
-        if self.weights:
-            return self, competition(pairs, source) if self.competes else excluded
+        near = pairs.where(by_name)
         model = self._fitted(columns, near, assignment(near, is_entity))
-        expected = np.bincount(
-            pairs.second, is_entity[pairs.second] * excluded(pairs.total(model.weights, model.shift))
-        )
+        probability = assignment(pairs, is_entity)(pairs.total(model.weights, model.shift))
+        expected = np.bincount(pairs.second, is_entity[pairs.second] * probability)
         linked = expected[expected > _LINKED]
-        if linked.sum() > _ALONE * len(linked):
-            return replace(model, competes=False), excluded
-        return self._fitted(columns, near, competition(near, source)), competition(pairs, source)
+        return replace(model, competes=bool(linked.sum() <= _ALONE * len(linked)))
 
     def _fitted(self, columns: Sequence[Column], pairs: Pairs, probabilities: Callable[[LogOdds], LogOdds]) -> Self:
         """Return the model with the weights and the shift that fit pairs of names; see this module."""
