@@ -285,7 +285,7 @@ class Format(NamedTuple):
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             names = None
         if names is None:
-            raise UsageError(f"{target} exists and is not {self.what}, or is damaged; remove it, or choose another")
+            raise UsageError(f"{target} exists and is not {self.what}, or is damaged; choose another, or remove it")
         folders = {parent.as_posix() for name in names for parent in Path(name).parents}
         there = {path.relative_to(target).as_posix() for path in target.rglob("*")}
         if foreign := ", ".join(sorted(there - names - folders)[:3]):

@@ -351,7 +351,7 @@ def test_manifests_that_cannot_be_read(bert: Tower, projected: Path, content: An
         edit_json(projected / "arbo.json", **content)
     else:
         (projected / "arbo.json").write_text(content)
-        with pytest.raises(arbo.UsageError, match="not a dual-encoder that arbo saved, or is damaged; remove it"):
+        with pytest.raises(arbo.UsageError, match="not a dual-encoder that arbo saved, or is damaged; choose another"):
             shared(bert).save_pretrained(projected)
     with pytest.raises(arbo.DataError, match=rf"arbo\.json: {problem}"):
         load(projected)

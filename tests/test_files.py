@@ -77,7 +77,7 @@ def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
         check("thing")
     for content in ("{}", "[]", '{"format": "other", "files": {}}', "no JSON"):
         (tmp_path / "thing" / "it.json").write_text(content)
-        with pytest.raises(arbo.UsageError, match="or is damaged; remove it, or choose another"):
+        with pytest.raises(arbo.UsageError, match="or is damaged; choose another, or remove it"):
             check("thing")
 
 

@@ -164,7 +164,7 @@ def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
         names = {name: "link" if name == "entity_id" else name for name in view.column_names if name not in but}
         rows = [{shown: row[name] for name, shown in names.items()} for row in rows]
     columns = [name.replace("_", " ") for name in (rows[0] if rows else view.column_names)]
-    print_table(columns, ([cell(value) for value in row.values()] for row in rows), total=total)
+    print_table(columns, ([f"{cell(value):.200}" for value in row.values()] for row in rows), total=total)
 
 
 def print_changes(changes: Diff, limit: int) -> None:

@@ -66,7 +66,8 @@ def cells_of(inputs: Inputs, columns: Columns, *, check: bool = True) -> dict[st
     cells = {name: [_text(record.get(name)) for record in records] for name in names}
     if check and (empty := [name for name, some in cells.items() if not any(some)]):
         known = listed(sorted({key for record in records for key in record}), 20)
-        raise UsageError(f"no row has a value in the column {empty[0]!r}; the columns are: {known or 'none'}")
+        kinds = f"; known kinds are: {', '.join(_KINDS)}" if ":" in empty[0] else ""
+        raise UsageError(f"no row has a value in the column {empty[0]!r}; the columns are: {known or 'none'}{kinds}")
     own = inputs.names, inputs.column("type"), inputs.column("domain")
     for name in () if "source" in dict(columns).values() else [name for name in names if "" in cells[name]]:
         keys = [*zip(*own, *(some for other, some in cells.items() if other != name), strict=True)]

@@ -189,15 +189,18 @@ def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[
     """Make documents from rows; if the first row has a `document_id`, each row is a mention."""
     records: Records[Document] = Records("documents", on_error)
     rows, ahead = tee(rows)
-    columns: Mapping[Any, Any] = next((row for _, row in ahead if isinstance(row, Mapping)), {"id": None})
+    place, columns = next(
+        ((place, row) for place, row in ahead if isinstance(row, Mapping)), ("", {"id": 0, "text": 0})
+    )
     del ahead  # or all rows would stay
     if "document_id" in columns:
         _from_mentions(rows, records)
         return records
-    if "id" not in columns:
+    if not {"id", "text"} <= columns.keys():
         known = ", ".join(map(str, columns)) or "rows without columns"
         wrong = f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), not {known}"
-        raise DataError(f'{wrong}; if the rows are names, pass their column alone, such as frame["name"]')
+        advice = 'if the rows are names, pass their column alone, such as frame["name"], or give --text-column'
+        raise DataError(f"{wrong}; {advice}").at(place)
     return _read(rows, objects.to_document, records)
 
 

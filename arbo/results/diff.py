@@ -139,6 +139,7 @@ def _decisions(run: Run, changed: pa.ChunkedArray) -> list[str]:
     for id_ in sorted((followed.keys() | rows.keys()) & about.keys() & run.row_of.keys(), key=run.row_of.__getitem__):
         link, author = run.link_of(id_), about[id_].get("author") or "correction"
         decision = link.entity_name or about[id_].get("new", "NIL")
+        decision = f"not {about[id_]['not']}, but {decision}" if "not" in about[id_] else decision
         more = f"; {followed[id_]:,} followed" if followed[id_] else ""
         sentences.append(f"{author}: {link.name!r:.60} is {decision:.60}{more}")
     return sentences

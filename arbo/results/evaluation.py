@@ -89,7 +89,7 @@ class Evaluation:
         return self.report(how=None)._repr_html_() if self.lines else str(self)
 
     def _table(self, how: Resampling | None) -> str:
-        nothing = "nothing to score: no mention has a gold id or cluster; `arbo evaluate --gold DOCS` takes them"
+        nothing = "nothing to score: no mention has a gold id or cluster; add `entities` or `cluster`, or --gold DOCS"
         return str(self.report(how=how)) if self.lines else nothing
 
 
