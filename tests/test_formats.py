@@ -176,9 +176,9 @@ def test_the_table_is_whole(tmp_path: Path) -> None:
         assert names == {*table}
     assert {*formats.TABLES} < {*WRITERS}
     assert all(callable(writer(name)) for name in WRITERS)
-    elsewhere = {"docbin", "parquet", "ecbplus-events", *formats.GRAPHS}
+    elsewhere = {"docbin", "parquet", "xlsx", "ecbplus-events", *formats.GRAPHS}
     assert {name.split()[0] for name in DOCUMENTS} == {*DOCUMENT_FORMATS} - elsewhere
-    assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet"}
+    assert {name.split()[0] for name in ENTITIES} == {*KNOWLEDGE_BASE_FORMATS} - {"index", "parquet", "xlsx"}
     functions = read_documents, read_knowledge_base, lambda _, name: writer(name)
     for function, known in zip(functions, ("bioc, .*, tsv", "csv, .*, umls", "csv, tsv, .*, clusters"), strict=True):
         with pytest.raises(UsageError, match=f"unknown format 'xml'; known: {known}"):
@@ -193,7 +193,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, name: st
         assert len(read("entities", path, given)) == 2
         return
     words = r"no entities in the format .*--kb-format|no \[Term\]|no list `graphs`|not JSON|give the folder "
-    words += "that|no column is|the quotes of a cell|the Parquet file|not an index"
+    words += "that|no column is|the quotes of a cell|the Parquet file|not an index|not a workbook"
     for on_error in ("skip", "fail"):
         with pytest.raises(DataError, match=words if on_error == "skip" else str(path)) as caught:
             read("entities", path, given, on_error=on_error)
@@ -233,7 +233,7 @@ FORMAT = '<?xml version="1.0"?><Document doc_name="1"></Document>'
         ("a.dat", {"a.dat": " \n"}, r"a\.dat: the file is empty$"),
         ("a.tsv", {"a.tsv": "name\tyear\nflu\t2\n"}, "no column is id or document_id"),
         ("a.json", {"a.json": '{"text": 5}'}, "a document needs the key 'id'"),
-        ("a.xlsx", {"a.xlsx": "PK\3\4"}, r"a\.xlsx: this is a zip archive or a spreadsheet"),
+        ("a.xlsx", {"a.xlsx": "PK\3\4"}, r"a\.xlsx: not a workbook of Excel"),
         ("b.dat", {}, "no such file or folder; check the path"),
     ],
 )  # fmt: skip

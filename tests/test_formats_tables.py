@@ -188,3 +188,17 @@ def test_whole_columns_are_read_as_their_rows(tmp_path: Path, text: str, monkeyp
     monkeypatch.setattr("arbo.formats.table.table_of_columns", refused)
     rows = arbo.read_knowledge_base(tmp_path / "kb.csv")
     assert (kb, [entity.metadata for entity in kb], kb.notes) == (rows, [e.metadata for e in rows], rows.notes)
+
+
+def test_workbooks_are_tables(tmp_path: Path) -> None:
+    kb = pd.DataFrame({"id": [114480, "D2"], "name": ["breast cancer", "flu"], "synonyms": ["mamma;breast", "a; b"]})
+    texts = pd.DataFrame({"pmid": [1, 2], "title": ["Flu", "Breast"], "abstract": ["A grippe.", None]})
+    for name, frame in (("kb", kb), ("texts", texts), ("names", kb[["name"]])):
+        frame.to_excel(tmp_path / f"{name}.xlsx", index=False)
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    assert arbo.read_knowledge_base(tmp_path / "kb.xlsx") == arbo.read_knowledge_base(tmp_path / "kb.csv")
+    assert [*arbo.read_documents(tmp_path / "texts.xlsx")] == [*arbo.read_documents(tmp_path / "texts.csv")]
+    assert [*read_column(tmp_path / "names.xlsx", "name")] == [*read_column(tmp_path / "names.csv", "name")]
+    (tmp_path / "names.xlsx").write_text("name")
+    with pytest.raises(arbo.DataError, match="not a workbook"):
+        arbo.read_documents(tmp_path / "names.xlsx")

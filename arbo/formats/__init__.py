@@ -32,7 +32,7 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 from arbo.formats.files import Paths, data_files, each_path, line_pieces, read_head, read_items, read_lines
 
-_Shared = Literal["csv", "jsonl", "parquet", "tsv"]
+_Shared = Literal["csv", "jsonl", "parquet", "tsv", "xlsx"]
 _OfLines = Literal["conll", "corefud", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator"]
 Graph = Literal["graphrag", "lightrag", "neo4j"]
 DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubmed", "text"]
@@ -45,6 +45,7 @@ Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
 
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
+_XLSX = r"\A.*\.xlsx\n"
 _PARQUET = r"\A.*\nPAR1"
 _TAGGED = r"(?>[^\n]{0,300}[\t ](?:O|[BIES]-\w+)(?:\t[^\n]{0,300})?\r?\n)"
 """A line of a word with the tag of a named entity, and perhaps a link."""
@@ -68,6 +69,7 @@ DOCUMENT_FORMATS: Mapping[str, str] = {
     r'\A.*\n[\s\[]*\{(?![\s\S]*"mentions"\s*:)[\s\S]*"passages"\s*:\s*\[',
     "jsonl": r"\A.*\n\s*\{",
     "csv": _CSV,
+    "xlsx": _XLSX,
     "tsv": r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)',
     "text": r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))",
 }
@@ -84,6 +86,7 @@ KNOWLEDGE_BASE_FORMATS: Mapping[str, str] = {
     "medic": r"\A.*\n\s*+[^|\t\n]+(\|[^|\t\n]+)*\|\|",
     "jsonl": r'\A.*\n\s*\{.*"name"',
     "csv": _CSV,
+    "xlsx": _XLSX,
     "tsv": r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)",
 }
 """The formats of knowledge bases; for the patterns see `DOCUMENT_FORMATS`."""

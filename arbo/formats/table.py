@@ -47,7 +47,7 @@ from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_head, read_text, unpacked
 
-Kind = Literal["csv", "tsv", "parquet"]
+Kind = Literal["csv", "tsv", "xlsx", "parquet"]
 HeaderOf = Callable[[Sequence[str], Path], tuple[list[str], bool]]
 """Is `_header` with some of its arguments."""
 
@@ -96,7 +96,7 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     document if no two rows have the same. Raise DataError if there is no such column.
     """
     column_name, is_parquet = own_name(column), ".parquet" in path.name
-    kind: Kind = "tsv" if ".tsv" in path.name else "csv"
+    kind: Kind = "tsv" if ".tsv" in path.name else "xlsx" if path.suffix == ".xlsx" else "csv"
     rows = [*(_parquet(path) if is_parquet else _delimited(path, kind, partial(_header, column=column_name)))]
     named = [row for _, row in rows if isinstance(row, dict)]
     if is_parquet and named and column_name not in named[0]:  # a short line of CSV has no last cells
@@ -143,7 +143,7 @@ def read_entities(
     kb: KnowledgeBase | None = None
     header_of = partial(_header, names=_WITHOUT_NAMES if kind == "tsv" else (), columns=columns)
     read = _parquet_columns if kind == "parquet" else partial(_columns, kind=kind, header_of=header_of)
-    if all(map(Path.is_file, files)):  # a pipe can be read only once
+    if kind != "xlsx" and all(map(Path.is_file, files)):  # a pipe can be read only once
         with suppress(DataError, OSError, ValueError, csv.Error, pa.ArrowException):
             kb = KnowledgeBase(joined([table_of_columns(read(file)) for file in files]))
     if kb is None or "duplicate entities dropped" in kb.notes:  # rows are compared as they are, with empty aliases
@@ -153,8 +153,9 @@ def read_entities(
     n = pc.sum(pc.match_substring(names, ";")).as_py() if pc.max(sizes).as_py() == 1 else 0
     if not n:
         return kb
-    first = "" if kind == "parquet" else read_head(files[0]).partition("\n")[0].lower()
-    if is_other := n > 1 and "synonym" in first:  # a separator that is not arbo's own
+    first = read_head(files[0]).partition("\n")[0] if kind in ("csv", "tsv") else ""
+    first = " ".join(cells_of(files[0], kind)[0][1]) if kind == "xlsx" else first
+    if is_other := n > 1 and "synonym" in first.lower():  # a separator that is not arbo's own
         parts = pc.split_pattern(names, ";")
         values = pc.utf8_trim_whitespace(parts.values)
         split = pa.ListArray.from_arrays(parts.offsets.take(starts(sizes)), values).cast(aliases.type)
@@ -301,6 +302,10 @@ def _content(file: Path, kind: str) -> tuple[str, str]:
 
 def cells_of(file: Path, kind: str) -> list[tuple[int, list[str]]]:
     """Return the cells of each row that is not blank, with the number of the row's first line."""
+    if kind == "xlsx":
+        from arbo.formats.xlsx import read_cells
+
+        return read_cells(file)
     text, delimiter = _content(file, kind)
     before = csv.field_size_limit(max(len(text), 1))
     try:

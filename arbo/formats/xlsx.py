@@ -5,6 +5,7 @@ between the two nearest entities, are coloured from the doubtful ones on.
 """
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -15,8 +16,9 @@ import pyarrow.compute as pc
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE
-from arbo.formats.table import joined_lists
+from arbo.formats.table import joined_lists, read_documents as read_tables, read_entities as read_table_of
 
+read_documents, read_entities = partial(read_tables, kind="xlsx"), partial(read_table_of, kind="xlsx")
 _CHOICES = '"ok,NIL,not,drop"'
 """Answers that a cell offers; ids and new names are written into it."""
 _MOST_ROWS, _LARGEST_CELL, _WIDEST = 2**20 - 1, 32_767, 60
@@ -54,8 +56,8 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     return Counter({f"cells cut to {_LARGEST_CELL:,} characters, the most that Excel holds": cut})
 
 
-def read_cells(file: Path, column: str) -> list[tuple[int, list[str]]]:
-    """Return the cells of each row that is not blank, with its number from 1, of the first sheet with a column."""
+def read_cells(file: Path, column: str | None = None) -> list[tuple[int, list[str]]]:
+    """Return the cells of each row that is not blank, with its number from 1, of the first sheet that has a column."""
     try:
         with file.open("rb") as stream:
             if sum(one.file_size for one in ZipFile(stream).infolist()) > LARGEST_ARCHIVE:
@@ -63,7 +65,7 @@ def read_cells(file: Path, column: str) -> list[tuple[int, list[str]]]:
             rows = []
             for sheet in _openpyxl().load_workbook(stream, read_only=True, data_only=True).worksheets:
                 rows = [(number, [_text(value) for value in row]) for number, row in enumerate(sheet.values, start=1)]
-                if any(column in map(str.lower, cells) for _, cells in rows[:1]):
+                if any(column is None or column in map(str.lower, cells) for _, cells in rows[:1]):
                     break
     except DataError:
         raise
