@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -353,8 +354,10 @@ def add(
 
 def _save_child(saved: SavedRun, after: arbo.Result, out: Path) -> None:
     """Save the run that was made of another, and print what changed."""
-    saved.save_child(after, out)
-    changes = arbo.diff(saved.result, after)
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(saved.save_child, after, out)
+        changes = arbo.diff(saved.result, after)  # meanwhile
+        saving.result()
     say_corrections(after)
     console.warn(*after.warnings)
     if console.as_json:

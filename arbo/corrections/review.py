@@ -1,7 +1,6 @@
 """A review of a run: which mentions come first, and a file of corrections that grows by lines.
 
-Every decision is on disk before the next mention is shown, so that a review ends at any moment and goes on later. The
-run does not change; `--corrections` of `arbo link` and `arbo discover` obeys the file.
+Every decision is on disk before the next mention is shown. The run does not change; `--corrections` obeys the file.
 
 A decision on a mention counts for its twins too: the mentions of the same compared name, type and domain, to which
 corrections spread. So names are asked, not mentions (once for all types if a link is kept). First come those that are

@@ -8,10 +8,9 @@ unless most rows have several partners, and the weights fit much better if pairs
 which are near by name, since pairs that a column proposes are alike in that column by chance. If different people have
 one name, all names are believed less: so much that names alone expect as many pairs to be one as names and columns do.
 
-If a column is the source of a row, and sources are clean within, the final probabilities compete too.
-
-With a knowledge base, its entities are further rows with their names, and a mention is one with at most one of them.
-Mentions lead to others only if linked entities have several: between clean tables, similar rows are different.
+If a column is the source of a row, and sources are clean within, the final probabilities compete too. With a knowledge
+base, its entities are further rows, and a mention is one with at most one of them. Mentions lead to others only if
+linked entities have several: between clean tables, similar rows are different.
 """
 
 from __future__ import annotations

@@ -239,7 +239,9 @@ class Run:
 
 def rows_in(a: Run, b: Run) -> Ints:
     """Return the row of each mention of a later run ``b`` in an earlier one, ``a``, by id; -1 for a new mention."""
-    return rows_among(b.mention_table["mention_id"], a.mention_table["mention_id"])
+    now, was = (run.mention_table["mention_id"] for run in (b, a))
+    n = len(was) if now.slice(0, len(was)).equals(was) else 0  # all but the last are those of `a`
+    return np.append(np.arange(n), rows_among(now.slice(n), was))
 
 
 def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> "Table":
