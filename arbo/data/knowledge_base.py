@@ -263,9 +263,13 @@ class KnowledgeBase:
         row = np.concatenate([np.arange(len(self)), np.from_dlpack(pc.list_parent_indices(aliases))])
         order = np.argsort(row, kind="stable")
         names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
-        code = np.from_dlpack(names.dictionary_encode().indices)
-        first = np.sort(np.unique(row * len(names) + code, return_index=True)[1])
-        return Names(Strings(names.take(numbers(first))), row[first])
+        is_new, back, later = np.ones(len(row), np.bool_), 0, np.arange(len(row))
+        while len(later := later[later > back]):
+            back += 1
+            later = later[row[later] == row[later - back]]
+            equal = pc.equal(names.take(numbers(later)), names.take(numbers(later - back)))
+            is_new[later[np.from_dlpack(pc.indices_nonzero(equal))]] = False
+        return Names(Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new])
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Yield the values of some fields of each entity, as a tuple."""

@@ -270,7 +270,9 @@ class Evidence:
         near = pairs.where(of_entity & (weight < 1))
         lists = Neighbors.empty(n, retrieval.entities.ids.shape[1])
         fill(lists, names.rows[near.first], names.rows[near.second] - n, weight[of_entity & (weight < 1)])
-        how: Any = {"reasons": partial(_of_nodes, weighed.reasons, len(kb), n), "threshold": (_THRESHOLD, threshold)}
+        shown, how = weighed.reasons, dict[str, Any](threshold=(_THRESHOLD, threshold))
+        assert shown is not None
+        how["reasons"] = lambda node, to: shown(np.where(node < len(kb), node + n, node - len(kb)), to)
         how["distance"] = lambda mention, _: np.ones(len(mention), np.float32)  # others have the probability 0
         return replace(weighed, entities=lists, **how)
 
@@ -360,12 +362,6 @@ def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
     fill(lists, n + near.ids[mention, column], mention, near.dissimilarity[mention, column])
     how: Any = {"inputs": Inputs(Corpus(Tables.joined(tables)), rows), "groups": [*retrieval.groups, *domains]}
     return replace(retrieval, **how, mentions=lists, as_before=None)  # entities in the lists may have changed
-
-
-def _of_nodes(reasons: Any, n_entities: int, n: int, node: Ids, mention: Ids) -> Reasons:
-    """Return the reasons for edges from nodes of a graph, whose entities come first, to mentions."""
-    shown: Reasons = reasons(np.where(node < n_entities, node + n, node - n_entities), mention)
-    return shown
 
 
 def _kind_of(texts: Sequence[str]) -> ColumnKind:
