@@ -259,6 +259,11 @@ if __name__ == "__main__":
         collected_rows(tables, rows())
         figures = {f"{row['list']}.{key}": row[key] for row in tables["names"] for key in ("precision", "recall", "f1")}
         figures |= {f"{row['table']}.columns.f1": row["f1"] for row in tables["columns"] if row["by"] == "arbo"}
+        by_links = (row for row in tables["columns"] if row["by"] == "arbo, linked")
+        figures |= {f"{row['table']}.linked.f1": row["f1"] for row in by_links}
+        (many,) = (row for row in tables["columns"] if row["table"] == "made firms")
+        names_of = {"rows.seconds": "wall s", "rows.gb": "memory GB", "rows.add_seconds": "add s"}
+        figures |= {name: many[column] for name, column in names_of.items()}
         of_texts = [row["f1"] for row in tables["names"] if row["list"] in CORPORA]
         figures["texts.f1"] = np.mean(np.array(of_texts, np.float64))
         record("tables", {name: float(value) for name, value in figures.items()}, tables)
