@@ -317,9 +317,9 @@ class Linker:
         """Return the linker for a run, with a knowledge base if that has one; it weighs columns as the run does."""
         made = memory.run.manifest
         evidence = self.config.evidence or made["config"].get("evidence")
+        reads = made["config"].get("treat_as", "auto") if self.config.treat_as == "auto" else self.config.treat_as
         linker = self if made["knowledge_base"] is not None else self.configured(kb=None, _entities=None)
-        linker = linker.configured(config=replace(self.config, evidence=evidence))
-        linker = linker._suited(memory.documents if made["config"].get("treat_as") == "list" else None)
+        linker = linker.configured(config=replace(self.config, evidence=evidence, treat_as=reads))._suited(None)
         edges: Any = linker.edges
         settings = made["encoder"].get("edges", {})
         if "model" not in settings or edges is None or edges.settings.keys() != settings.keys():

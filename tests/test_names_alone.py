@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from builders import document
 from conftest import Run
 from hypothesis import HealthCheck, given, settings, strategies as st
 from oracles.trees import component_labels
@@ -364,3 +365,9 @@ def test_mentions_that_are_one_count_as_one(edges: list[tuple[int, int, float]])
 
 def codes(labels: np.ndarray) -> np.ndarray:
     return np.unique(labels, return_inverse=True)[1]
+
+
+def test_a_list_that_loses_a_mention_stays_a_list() -> None:
+    result = arbo.Linker().remove(arbo.Linker().discover([document("a", "Kelp"), document("b", "Kelp")]), ["a-0"])
+    assert arbo.Linker().refit(result).link_table == result.link_table
+    assert [mention.id for mention in arbo.Linker().add(result, ["Kelp Ltd"]).clusters[0].mentions] == ["b-0", "0"]
