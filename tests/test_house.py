@@ -29,7 +29,7 @@ BUDGETS = {
     "arbo/edges": 1775,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
     "arbo/encoders": 2513,  # 2,700
     "arbo/explore": 777,  # 1,400 with serve; the page is one, what is left are services that are promised
-    "arbo/formats": 3537,  # 3,300 before quotes, comments, wrong guesses, tags, graphs (480), CorefUD (240)
+    "arbo/formats": 3533,  # 3,300 before quotes, comments, wrong guesses, tags, graphs (480), CorefUD (240)
     "arbo/kb": 343,  # finds shared ids itself, since no dictionary of all ids is kept
     "arbo/linking": 1518,  # 1,400 with the linker
     "arbo/pipeline": 464,
@@ -45,7 +45,7 @@ BUDGETS = {
     "eval": 3045,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 33_999, 25_828, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 33_995, 25_828, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

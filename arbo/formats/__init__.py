@@ -123,12 +123,12 @@ def _reader(name: str, what: _Items) -> tuple[Callable[..., Any], tuple[str, ...
     """Return the function that reads files, and the endings of the files that it reads in a folder."""
     if name == "index":
         return _read_indexes, ()
-    module = _module(name)
+    module = _module("csv" if name == "xlsx" else name)
     if name in GRAPHS:
         return partial(_module("graph").read_documents, graph_in=module.graph_in, format_=name), ()
     suffixes: tuple[str, ...] = (f".{name}",) if name in (*TABLES, "parquet") else getattr(module, "SUFFIXES", ())
     if read := getattr(module, f"read_{what}", None):
-        return (partial(read, kind=name) if name in _MODULES else read), suffixes
+        return (partial(read, kind=name) if name in (*_MODULES, "xlsx") else read), suffixes
     pieces = getattr(module, "pieces", line_pieces)
     if what == "entities":
         read = _module("ontologies").read_entities

@@ -46,6 +46,7 @@ from arbo.data.tables import blank_notes
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_head, read_text, unpacked
+from arbo.formats.xlsx import joined_lists, read_cells
 
 Kind = Literal["csv", "tsv", "xlsx", "parquet"]
 HeaderOf = Callable[[Sequence[str], Path], tuple[list[str], bool]]
@@ -303,8 +304,6 @@ def _content(file: Path, kind: str) -> tuple[str, str]:
 def cells_of(file: Path, kind: str) -> list[tuple[int, list[str]]]:
     """Return the cells of each row that is not blank, with the number of the row's first line."""
     if kind == "xlsx":
-        from arbo.formats.xlsx import read_cells
-
         return read_cells(file)
     text, delimiter = _content(file, kind)
     before = csv.field_size_limit(max(len(text), 1))
@@ -378,11 +377,6 @@ def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:
     """Write a file of tab-separated values, gzipped if its name ends in `.gz`; no text is changed."""
     _write_delimited(pa.table([*map(joined_lists, table.columns)], table.column_names), path, "\t", b"")
     return Counter()
-
-
-def joined_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of a table, with the items of each list joined."""
-    return pc.binary_join(column, "|") if pa.types.is_list(column.type) else column
 
 
 def _write_delimited(table: pa.Table, path: PathLike, delimiter: str, mark: bytes) -> None:

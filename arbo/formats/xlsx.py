@@ -5,7 +5,6 @@ between the two nearest entities, are coloured from the doubtful ones on.
 """
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -16,9 +15,7 @@ import pyarrow.compute as pc
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE
-from arbo.formats.table import joined_lists, read_documents as read_tables, read_entities as read_table_of
 
-read_documents, read_entities = partial(read_tables, kind="xlsx"), partial(read_table_of, kind="xlsx")
 _CHOICES = '"ok,NIL,not,drop"'
 """Answers that a cell offers; ids and new names are written into it."""
 _MOST_ROWS, _LARGEST_CELL, _WIDEST = 2**20 - 1, 32_767, 60
@@ -54,6 +51,11 @@ def write_xlsx(table: pa.Table, path: PathLike) -> Counter[str]:
     sheet.auto_filter.ref = sheet.dimensions
     write_whole(path, book.save)
     return Counter({f"cells cut to {_LARGEST_CELL:,} characters, the most that Excel holds": cut})
+
+
+def joined_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of a table, with the items of each list joined."""
+    return pc.binary_join(column, "|") if pa.types.is_list(column.type) else column
 
 
 def read_cells(file: Path, column: str | None = None) -> list[tuple[int, list[str]]]:
