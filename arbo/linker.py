@@ -139,8 +139,7 @@ class Linker:
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
-        linker = self._weighing(evidence)
-        linker = linker if linker.config.evidence is None else linker._suited(None)
+        linker = self._weighing(evidence)._suited(None)
         return _named(linker._linked(Corpus.of(documents, name), _lines(corrections)), name)
 
     def discover(

@@ -221,8 +221,7 @@ def review(
     base = saved.known_base(kb, tell=console.say)
     file = corrections or saved.corrections
     ongoing = review_of(saved.result, file, author, base)
-    ongoing.at_random = at_random
-    ongoing.limit = int((ongoing.queue.twins > 0).cumsum().searchsorted(limit, "right"))  # second ones come besides
+    ongoing.limit, ongoing.at_random = limit, at_random
     if console.as_json:
         questions = [asdict(ongoing.question(place)) for place in range(ongoing.total)]
         console.print_json({"questions": questions, "rates": ongoing.rates})

@@ -188,7 +188,7 @@ class Review:
     author: str | None = None
     kb: KnowledgeBase | None = None
     limit: int = 10_000
-    """Number of questions at most."""
+    """Number of names at most; second questions about a name come besides."""
     at_random: bool = False
     """Whether mentions are drawn at random, always in the same order, so that the answers are a sample."""
     place: int = 0
@@ -197,8 +197,8 @@ class Review:
 
     @property
     def total(self) -> int:
-        """The number of questions, answered ones included."""
-        return min(self.limit, len(self.queue.rows))
+        """The number of questions, answered ones and second ones included."""
+        return int(np.searchsorted(np.cumsum(self.queue.twins > 0), self.limit, "right"))
 
     @property
     def counted(self) -> tuple[int, int]:

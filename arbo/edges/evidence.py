@@ -267,9 +267,8 @@ class Evidence:
         weighed = names.weighed(retrieval, k, scored, weight[~of_entity], model.settings, threshold, reasons)
         if kb is None:
             return weighed
-        near = pairs.where(of_entity & (weight < 1))
-        lists = Neighbors.empty(n, retrieval.entities.ids.shape[1])
-        fill(lists, names.rows[near.first], names.rows[near.second] - n, weight[of_entity & (weight < 1)])
+        joins, lists = of_entity & (weight < 1), Neighbors.empty(n, retrieval.entities.ids.shape[1])
+        fill(lists, names.rows[pairs.first[joins]], names.rows[pairs.second[joins]] - n, weight[joins])
         shown, how = weighed.reasons, dict[str, Any](threshold=(_THRESHOLD, threshold))
         assert shown is not None
         how["reasons"] = lambda node, to: shown(np.where(node < len(kb), node + n, node - len(kb)), to)
@@ -345,22 +344,19 @@ def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
     """Return a retrieval whose mentions are followed by the entities, each with its nearest mentions."""
     inputs, near, n = retrieval.inputs, retrieval.entities, len(retrieval.inputs)
     ids, names, domains, metadata = (kb.table[name].to_pylist() for name in ("id", "name", "domain", "metadata"))
-    tables = [inputs.corpus.tables, Tables.of_names(ids, names, metadata)]
-    tables[1] = replace(
-        tables[1], documents=tables[1].documents.set_column(1, "domain", pa.array(domains, pa.string()))
-    )
+    more = Tables.of_names(ids, names, metadata)
+    more = replace(more, documents=more.documents.set_column(1, "domain", pa.array(domains, pa.string())))
     rows = np.append(inputs.rows, inputs.corpus.n_mentions + np.arange(len(kb)))
-    both = [
-        np.hstack(pair)
-        for pair in zip(retrieval.mentions, near._replace(ids=near.ids + n * (near.ids >= 0)), strict=True)
-    ]
+    shifted = near._replace(ids=near.ids + n * (near.ids >= 0))
+    both = [np.hstack(pair) for pair in zip(retrieval.mentions, shifted, strict=True)]
     order = np.argsort(both[1], axis=1, kind="stable")[:, : Evidence.neighbors]
     lists = Neighbors.empty(n + len(kb), Evidence.neighbors)
     for place, values in zip(lists, both, strict=True):
         place[:n, : order.shape[1]] = np.take_along_axis(values, order, axis=1)
     mention, column = np.nonzero(near.ids >= 0)
     fill(lists, n + near.ids[mention, column], mention, near.dissimilarity[mention, column])
-    how: Any = {"inputs": Inputs(Corpus(Tables.joined(tables)), rows), "groups": [*retrieval.groups, *domains]}
+    corpus = Corpus(Tables.joined([inputs.corpus.tables, more]))
+    how: Any = {"inputs": Inputs(corpus, rows), "groups": [*retrieval.groups, *domains]}
     return replace(retrieval, **how, mentions=lists, as_before=None)  # entities in the lists may have changed
 
 
