@@ -211,7 +211,7 @@ def test_a_run_keeps_its_corrections(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ('{"mention": "a-0"}', "one of the keys entity"),
         ('{"mention": "a-0", "entity": "E1", "not": "E2"}', "the keys entity and not"),
-        ('{"mention": 3, "entity": "E1"}', "must be a string"),
+        (r'{"mention": "a-0", "new": "x", "note": "\ud800"}', "a correction has a surrogate"),
         ('{"entity": "E1"}', "needs the key 'mention'"),
         ('{"mention": "a-0", "new": " "}', "is empty"),
         ('{"same": ["a-0"]}', "two or more different ids"),

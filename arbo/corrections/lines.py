@@ -31,7 +31,7 @@ from arbo.data.objects import Convert, a_kind, fields, parse, spans, string, str
 from arbo.errors import DataError, UsageError
 from arbo.formats.files import read_lines
 from arbo.results.schema import SCHEMA
-from arbo.text.checks import Span, check_name, check_spans
+from arbo.text.checks import Span, check_metadata, check_name, check_spans
 
 Status = Literal["obeyed", "replaced", "waiting", "conflict"]
 """What became of a correction: obeyed; replaced by a later line of its author; waiting for a mention, a document or an
@@ -128,9 +128,8 @@ def correction_table(lines: Iterable[Correction]) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema([(name, column.type) for name, column in columns.items()]))
 
 
-def _correction(record: object, file: str, line: int) -> Correction:
-    if not isinstance(record, Mapping):
-        raise DataError(f"a correction must be a JSON object, not {type(record).__name__}")
+def _correction(record: Any, file: str, line: int) -> Correction:
+    check_metadata(record, "a correction")
     kinds, of = [key for key in _KINDS if key in record], record.get("mention", record.get("document"))
     of = of if isinstance(of, str) else None
     if len(kinds) != 1:

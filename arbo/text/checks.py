@@ -44,16 +44,16 @@ def check_texts(values: object, what: str, *, of: str | None = None, blank: bool
         check(value, f"an item of {what}", of=of)
 
 
-def check_metadata(value: object, *, of: str | None = None) -> None:
-    """Raise DataError unless `value` is a mapping that can be stored as a JSON object."""
+def check_metadata(value: object, what: str = "the metadata", *, of: str | None = None) -> None:
+    """Raise DataError, which calls the value `what`, unless it is a mapping that can be stored as a JSON object."""
     if not isinstance(value, Mapping):
-        raise DataError(f"metadata must be a mapping, not {type(value).__name__}", id=of)
+        raise DataError(f"{what} must be a JSON object, not {type(value).__name__}", id=of)
     if value:
         try:
             stored = json.dumps(value, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"the metadata cannot be stored as JSON: {error}", id=of) from None
-        check_text(stored, "the metadata", of=of)
+            raise DataError(f"{what} cannot be stored as JSON: {error}", id=of) from None
+        check_text(stored, what, of=of)
 
 
 def check_spans(spans: object, *, of: str | None = None) -> None:
