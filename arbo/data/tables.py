@@ -249,14 +249,14 @@ def numbered(mentions: pa.Table) -> Ids:
         return np.asarray(pc.array_sort_indices(home.dictionary), np.int64)
     spans = mentions["spans"].combine_chunks()
     length, start = pc.list_value_length(spans).to_numpy(), spans.offsets.to_numpy()[:-1]
-    flat = np.column_stack([spans.values.field(name).to_numpy() for name in ("start", "end")])
+    begin, end = (spans.values.field(name).to_numpy() for name in ("start", "end"))
+    order = np.asarray(pc.sort_indices(mentions["mention_id"]), np.int64)
+    for place in reversed(range(length.max(initial=0))):  # a mention may have thousands of spans, but few have two
+        has_it = length[order] > place
+        at = start[order[has_it]] + place
+        order = np.concatenate([order[~has_it], order[has_it][np.lexsort((end[at], begin[at]))]])
     rank = pc.rank(home.dictionary, tiebreaker="dense").to_numpy()  # few are distinct
-    keys = [rank[home.indices.to_numpy()]]
-    for place in range(length.max(initial=0)):
-        there = flat[np.minimum(start + place, len(flat) - 1)]
-        keys += list(np.where(place < length[:, None], there, -1).T)
-    keys.append(pc.rank(mentions["mention_id"], tiebreaker="dense").to_numpy())
-    return np.asarray(np.lexsort(keys[::-1]))
+    return order[np.argsort(rank[home.indices.to_numpy()][order], kind="stable")]
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:

@@ -119,7 +119,7 @@ class Facts(NamedTuple):
                 begin, end = item.mention.start, item.mention.end
                 contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")
         columns = _columns(rows, names)
-        by_id = np.argsort(np.argsort(np.array(ids, np.str_)))
+        by_id = np.argsort(np.argsort(np.array(ids, object)))
         columns["rank"] = np.argsort(np.lexsort((columns["place"], by_id[columns["document"]])))
         return cls(names, columns, hashed_words(contexts), hashed_words(documents))
 
