@@ -27,6 +27,7 @@ from arbo.corrections.constraints import Constraints
 from arbo.corrections.lines import correction_table
 from arbo.data.arrow import numbers, starts, strings
 from arbo.data.corpus import Inputs
+from arbo.data.fingerprint import hashes_of
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Bools, Ids, Partition, Weights
@@ -236,8 +237,8 @@ def cluster_table(
 def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
     """Make the ids of discovered entities from their first mentions; none is an id of the knowledge base."""
     usual = pc.binary_join_element_wise(*strings(["new-"]), mention_ids, *strings([""]))  # `str` would import pandas
-    names = chain.from_iterable(usual[some].to_pylist() for some in slices(len(usual)))
-    if kb is None or not any(name in kb for name in names):
+    hashes = hashes_of(usual)
+    if kb is None or (np.searchsorted(kb.hashes, hashes) == np.searchsorted(kb.hashes, hashes, "right")).all():
         return usual
     taken = dict[str, str]()
     for name in sorted(usual.to_pylist()):  # so that no id depends on the sizes of clusters

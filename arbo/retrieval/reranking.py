@@ -80,10 +80,7 @@ class Candidates:
             candidates=self.entities,
             k=[at for at in RECALL_AT if at <= self.k],
             seen=None if train is None else gold.seen(Corpus.of(train)),
-            groups={
-                "type": [mention.type for mention in corpus.mentions],
-                "domain": [document.domain for document in corpus for _ in document.mentions],
-            },
+            groups={name: corpus.tables.mentions[name].to_pylist() for name in ("type", "domain")},
         )
 
 

@@ -80,7 +80,7 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
         marked_document(of.id, of.text, mentions, of.domain, of.metadata)
         for of, mentions in zip(corpus, marked, strict=True)
     )
-    notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
+    notes = {**corpus.notes, LEFT_OUT: corpus.n_mentions} if corpus.n_mentions else corpus.notes
     return Found(Corpus(made, notes, corpus.index_names), tuple(proposals))
 
 

@@ -88,7 +88,7 @@ class TrainingSet:
         inputs = mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
         if not inputs:
             what = "a gold id or gold cluster" if clusters else "a gold id"
-            raise DataError(f"nothing to {purpose}: no mention (of {len(corpus.mentions):,}) has {what}; annotate some")
+            raise DataError(f"nothing to {purpose}: no mention (of {corpus.n_mentions:,}) has {what}; annotate some")
         domains = [item.document.domain for item in inputs]
         rivals = Rivals.of(_codes(gold, kb, inputs), domains, [entity.domain for entity in kb])
         cluster = _clusters(gold.first, gold.classes, rivals.domain, len(kb)) if clusters else gold.first
