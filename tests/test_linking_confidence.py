@@ -162,16 +162,16 @@ def test_entities_that_are_removed_are_missed() -> None:
 
 
 def test_few_mentions_few_names_and_settings_leave_the_constant() -> None:
-    kb = base_of(WORDS)
     cases: list[tuple[list[str], dict[str, Any], float]] = [
         (WORDS[:199], {}, 0.35),
         (WORDS[:50] * 10, {}, 0.35),
         (WORDS, {"entity_threshold": 0.4}, 0.4),
         (WORDS, {"per_document": True}, 0.35),
         (["unlike all"] * 100 + WORDS[:150], {"kb_complete": True}, 0.55),
+        ([], {"kb_complete": True}, 0.55),
     ]
     for documents, config, expected in cases:
-        manifest = arbo.Linker(kb, config=config).link(documents).manifest
+        manifest = arbo.Linker(base_of(WORDS), config=config).link(documents).manifest
         assert manifest["threshold"]["entity"] == expected
         assert manifest["gap"] == (0 if config.get("kb_complete") else None)
 

@@ -274,7 +274,7 @@ class DefaultConfidence(NamedTuple):
         """Return the confidence for a gap, None if it is unknown, and the NIL mentions by its entity threshold."""
         if gap is None:
             return cls(_LOG_ODDS + _PER_GAP * _UNKNOWN_GAP, _UNKNOWN_NIL)
-        nils, usual = float(is_nil.mean()), float(np.interp(gap, *_WRONG_NILS))
+        nils, usual = float(is_nil.sum() / max(len(is_nil), 1)), float(np.interp(gap, *_WRONG_NILS))
         right = max(gap / (nils + _MORE_NILS), 1 - usual / max(nils, usual))
         return cls(_LOG_ODDS + _PER_GAP * gap, min(right, _MOST))
 
