@@ -47,7 +47,7 @@ class Report:
         lines = {system: {line.name: line for line in of_system} for system, of_system in systems.items()}
         if how is None:
             return cls(title, lines, how)
-        first = next(iter(lines))
+        first = next(iter(lines), "")
         for system, of_system in lines.items():
             for name, line in of_system.items():
                 interval, base = line.score.interval(how), None if system == first else lines[first].get(name)
@@ -161,7 +161,7 @@ def _several_systems(report: Report) -> Table:
     """Make the table of several systems, with marks for the best score of a line and stars for significance."""
     items = [item for entries in report.systems.values() for item in entries.items()]
     methods = {name: entry.method["test"] for name, entry in items if entry.method and entry.comparison}
-    first = next(iter(report.systems))
+    first = next(iter(report.systems), "")
     legend = f"* p < 0.05, ** p < 0.01 against {first}: two-sided, not corrected for multiple comparisons"
     return Table(
         title=report.title,

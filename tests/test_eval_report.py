@@ -181,8 +181,8 @@ def test_names_steer_no_terminal_and_break_no_line():
         text.encode()
     assert report.table.rows[0][0] == "x y\\ud800"
     assert str(report).splitlines()[0] == "a \\x1b[2Jb\\u202e"
-    several = Report.of({"a\x1b": [], "b": []})
-    assert several.table.header == ("", "a\\x1b", "b")
+    assert Report.of({"a\x1b": [], "b": []}).table.header == ("", "a\\x1b", "b")
+    assert [str(Report.of({}, how=how)) for how in (None, Resampling())] == ["", ""]
 
 
 @pytest.mark.parametrize("suffix", [".json", ".md", ".tex", ".txt", ".JSON"])
