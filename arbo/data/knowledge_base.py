@@ -27,7 +27,7 @@ from arbo.data.entity_table import (
     table_of,
     with_columns,
 )
-from arbo.data.fingerprint import Hashes, hash_of, update
+from arbo.data.fingerprint import Hashes, hash_of, hashes_of, update
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.releases import Keys
@@ -263,12 +263,12 @@ class KnowledgeBase:
         row = np.concatenate([np.arange(len(self)), np.from_dlpack(pc.list_parent_indices(aliases))])
         order = np.argsort(row, kind="stable")
         names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
-        is_new, back, later = np.ones(len(row), np.bool_), 0, np.arange(len(row))
-        while len(later := later[later > back]):
-            back += 1
-            later = later[row[later] == row[later - back]]
-            equal = pc.equal(names.take(numbers(later)), names.take(numbers(later - back)))
-            is_new[later[np.from_dlpack(pc.indices_nonzero(equal))]] = False
+        keys, is_new = (hashes_of(names) >> np.uint64(32)).astype(np.int64) + (row << 32), np.ones(len(row), np.bool_)
+        keys.sort()
+        some = np.flatnonzero(np.isin(row, keys[1:][keys[1:] == keys[:-1]] >> 32))  # few entities may repeat a name
+        code = np.from_dlpack(names.take(numbers(some)).dictionary_encode().indices)
+        first = np.unique(row[some] * len(names) + code, return_index=True)[1]
+        is_new[np.delete(some, first)] = False
         return Names(Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new])
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
