@@ -69,10 +69,10 @@ def test_single_mentions_can_be_removed() -> None:
     assert [(link.mention.id, link.cluster) for link in left.links] == [("a-1", "new-a-1"), ("b-0", "new-b-0")]
     with pytest.raises(UsageError, match="no document or mention 'q'"):
         arbo.Linker().remove(result, ["q", "a"])
-    names = arbo.Linker().discover(["zzz", "fever"])
-    assert [link.mention.id for link in arbo.Linker().remove(names, ["0"]).links] == ["1"]
-    assert [link.mention.id for link in arbo.Linker().add(names, ["kelp", None]).links] == ["0", "1", "2", "3"]
-    assert len(arbo.Linker().add(arbo.Linker().discover([document("9" * 5000, "zzz")]), ["kelp"]).links) == 2
+    names = arbo.Linker().add(arbo.Linker().discover(["zzz", "fever"]), ["kelp", None])
+    assert [link.mention.id for link in arbo.Linker().remove(names, ["0"]).links] == ["1", "2", "3"]
+    own = arbo.Linker(edges="english", config={"treat_as": "list"})
+    assert len(own.add(own.add(own.discover([]), [document("9" * 5000, "zzz")]), ["kelp"]).links) == 2
     both = arbo.Linker().discover([document("a", "zzz"), document("a-0", "fever", "kelp")])
     with pytest.raises(UsageError, match="'a-0' is a document and a mention of 'a'; give all mentions of one"):
         arbo.Linker().remove(both, ["a-0"])

@@ -227,7 +227,7 @@ def first_alike(
     see `LinkerConfig`. An `EarlierSearch` without corrections, of which nothing is gone, knows that of names not new.
     """
     place = np.arange(len(inputs))
-    if earlier is not None and len(old := np.flatnonzero(earlier.row >= 0)) == len(earlier.mentions.ids):
+    if earlier is not None and 0 < len(old := np.flatnonzero(earlier.row >= 0)) == len(earlier.mentions.ids):
         ids, dissimilarity = earlier.mentions.of_width(1).of(earlier.row)
         first, names = np.where(dissimilarity[:, 0] == engine.SAME, old[ids[:, 0]], place), inputs.names_at(place)
         some = np.flatnonzero(pc.is_in(names, names.take(numbers(np.flatnonzero(earlier.row < 0)))))
