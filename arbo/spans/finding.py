@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
@@ -69,12 +69,12 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
     Overlapping proposals are chosen by `without_overlaps`. Proposals of entities whose domain differs from the
     document's are left out.
     """
-    corpus = Corpus.of(documents)
+    corpus, entity_in = Corpus.of(documents), cache(kb.entities.__getitem__)
     proposed = finder.propose(corpus, kb, announce)
-    fitting = (one for one in proposed if kb.entities[one.entity].domain == corpus[one.document].domain)
+    fitting = (one for one in proposed if entity_in(one.entity).domain == corpus[one.document].domain)
     proposals, marked = without_overlaps(fitting), [list[Marked]() for _ in corpus]
     for one in proposals:
-        types = kb.entities[one.entity].types
+        types = entity_in(one.entity).types
         marked[one.document].append(Marked(one.spans, types[0] if len(types) == 1 else None, score=one.score))
     made = (
         marked_document(of.id, of.text, mentions, of.domain, of.metadata)
