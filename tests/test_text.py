@@ -37,6 +37,7 @@ def test_a_definition_is_found_with_its_offsets() -> None:
         ("Type-two tetanus toxin (TTTT) was given.", [("TTTT", "Type-two tetanus toxin")]),
         ("Serum amyloid (SA) rose.", [("SA", "Serum amyloid")]),
         ("The interferon (IFN) rose.", [("IFN", "interferon")]),
+        ("a myotonic dystrophy (DM)", [("DM", "myotonic dystrophy")]),  # of Latin words, in their order
         ("the adenomatous polyposis coli (APC) gene", [("APC", "adenomatous polyposis coli")]),
         ("ataxia telangiectasia (A-T) cells", [("A-T", "ataxia telangiectasia")]),
         ("heat shock transcription factor (HSF; a protein)", [("HSF", "heat shock transcription factor")]),

@@ -2,9 +2,10 @@
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
 last words before the bracket, one for each letter of the short form, which begin with these ("aplastic anemia (AA)");
-otherwise the shortest run of words that contains the letters in order, the first of them at the beginning of a word. A
-definition may span the end of a line, but not a blank line. A short form with `=`, `<` or `>` is a figure, and a long
-form with a bracket between its words is a list: neither is a definition.
+otherwise the shortest run of words that contains the letters in order, the first of them at the beginning of a word; or
+else the last words that begin with the letters in any order ("myotonic dystrophy (DM)"). A definition may span the end
+of a line, but not a blank line. A short form with `=`, `<` or `>` is a figure, and a long form with a bracket between
+its words is a list: neither is a definition.
 """
 
 import re
@@ -170,8 +171,8 @@ def _long_form_start(short: str, text: str) -> int | None:
     """Return the offset of the long form of ``short`` that ends where ``text`` ends; None without one."""
     letters = [letter for letter in short.lower() if letter.isalnum()]
     initials = [match.start() for match in _WORD.finditer(text)][-len(letters) :]
-    at = len(text)
-    if [text[begin].lower() for begin in initials] == letters:
+    at, begins = len(text), [text[begin].lower() for begin in initials]
+    if begins == letters:
         at = initials[0]
         short = ""
     for i in reversed(range(len(short))):
@@ -180,8 +181,11 @@ def _long_form_start(short: str, text: str) -> int | None:
         at, letter = at - 1, short[i].lower()
         while at >= 0 and (text[at].lower() != letter or (i == 0 and at > 0 and text[at - 1].isalnum())):
             at -= 1
-        if at < 0:
+        if at < 0 and sorted(begins) != sorted(letters):
             return None
+        if at < 0:
+            at = initials[0]
+            break
     while at > 0 and not text[at - 1].isspace():
         at -= 1
     return at + (text[at] in "([" and _has_odd_bracket(text[at:]))
