@@ -184,12 +184,13 @@ class DictionaryFinder:
 
     All scores are 1, so the longest of overlapping names is kept. If a text defines an abbreviation, as in "ataxia
     telangiectasia (A-T)", the abbreviation means the name that the long form is, or ends with. Without such a name, it
-    means only an entity that has both the abbreviation as a name and a word of the long form in a name. The finder
-    keeps the index of the last knowledge base for further calls.
+    means only an entity that has both the abbreviation as a name and a word of the long form in a name. An alias of at
+    most three capitals that no definition explains, such as HT, means only an entity with another name in the text. The
+    finder keeps the index of the last knowledge base for further calls.
     """
 
     abbreviations: bool = True
-    """Whether abbreviations that a text defines get the meaning of their long form."""
+    """Whether abbreviations that a text defines get the meaning of their long form, and short aliases need a name."""
     generic_names: bool = False
     """Whether to propose generic names too, such as ``disease``, see `arbo.kb.names`; most often they mean nothing."""
     _names: list[_Names] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -219,17 +220,24 @@ class DictionaryFinder:
         long_of = _abbreviated(text, defined, matches)
         meant = {text[slice(*short)]: _words(text[slice(*long)]) for short, long in reversed(defined)}
         add_other_number(meant)
+        spelt = {row for match in matches if not _is_symbol(text[match.begin : match.end]) for row in match.entities}
         for match in matches:
-            if (surface := text[match.begin : match.end]) not in meant:
-                yield match
-            elif surface not in long_of:
-                known = ((row, kb.entities[row]) for row in match.entities)
-                rows = (row for row, of in known if meant[surface] & _words(of.name, *of.aliases))
-                yield match._replace(entities=tuple(rows))
+            surface, rows = text[match.begin : match.end], match.entities
+            known = ((row, kb.entities[row]) for row in rows)
+            if surface in meant:
+                rows = tuple(row for row, of in known if meant[surface] & _words(of.name, *of.aliases))
+            elif self.abbreviations and _is_symbol(surface):
+                rows = tuple(row for row, of in known if row in spelt or of.name == singular_form(surface))
+            if surface not in long_of:
+                yield match._replace(entities=rows)
         if long_of:
             forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
             for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
                 yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
+
+
+def _is_symbol(surface: str) -> bool:
+    return surface.isupper() and len(singular_form(surface)) <= 3
 
 
 def _words(*names: str) -> set[str]:
