@@ -318,6 +318,7 @@ def test_mentions_at_random_estimate_the_accuracy(typed: Any, result: arbo.Resul
     assert [line["mention"] for line in lines] == [result.links[int(row)].mention.id for row in drawn[:4]]
     right = [line["entity"] == result.link_of(line["mention"]).entity for line in lines]
     assert "the accuracy of the decisions, by those drawn at random, is" in outcome.out
+    assert "accuracy" not in typed("q")[0].out  # other answers are no sample
     sitting = Review(result, tmp_path / "run.corrections.jsonl", {line["mention"] for line in lines}, at_random=True)
     low, high = sitting.rates["accuracy"]
     assert low < sum(right) / 4 < high
@@ -335,5 +336,7 @@ def test_mentions_at_random_estimate_the_accuracy(typed: Any, result: arbo.Resul
 def test_an_answer_is_the_first_choice_for_its_name_in_another_document(typed: Any, tmp_path: Path, run: Run) -> None:
     own = linker(arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "salt marsh fever")]))
     own.link([passage(id_, "marsh fever", "marsh fever") for id_ in "ab"]).save(tmp_path / "run")
-    outcome, lines = typed("21", "--limit", 1)  # the limit counts names
-    assert [(line["mention"][0], line["entity"]) for line in lines] == [("a", "E2"), ("b", "E2")], outcome.out
+    for sittings in (["21"], ["2q", "2", ""]):  # the second question comes after a new start, too
+        (tmp_path / "run.corrections.jsonl").unlink(missing_ok=True)
+        *_, (outcome, lines) = [typed(keys, "--limit", 1) for keys in sittings]  # the limit counts names
+        assert [(line["mention"][0], line["entity"]) for line in lines] == [("a", "E2"), ("b", "E2")], outcome.out

@@ -66,14 +66,17 @@ class Queue(NamedTuple):
     """The pairs of a list, whose first rows are asked; None for another run."""
 
     @classmethod
-    def of(cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = ()) -> Self:
+    def of(cls, run: Run, decided: Iterable[str] = (), dropped: Iterable[str] = (), moved: Iterable[str] = ()) -> Self:
         """Order the names of a run by twins times doubt, and equal ones by their place in the documents.
 
-        The names of mentions whose ids are ``decided`` are left out; of ``dropped`` mentions, only they themselves.
+        The names of mentions whose ids are ``decided`` are left out, but not if only one is and it ``moved``; of
+        ``dropped`` mentions, only they themselves.
         """
-        name = names_of(run)
-        left = ~np.isin(name, name[[run.row_of[id_] for id_ in decided if id_ in run.row_of]])
-        left[[run.row_of[id_] for id_ in dropped if id_ in run.row_of]] = False
+        name, row_of = names_of(run), run.row_of
+        answered, gone, changed = ([row_of[id_] for id_ in ids if id_ in row_of] for ids in (decided, dropped, moved))
+        once = [row for row in changed if (name[answered] == name[row]).sum() == 1]
+        left = ~np.isin(name, np.setdiff1d(name[answered], name[once]))
+        left[gone] = False
         if pairs := DrawnPairs.of(run):
             place = np.sort(np.unique(pairs.first, return_index=True)[1])
             place = place[left[pairs.first[place]]]
@@ -185,6 +188,8 @@ class Review:
     """Ids of the mentions on which the file already decides."""
     dropped: Collection[str] = ()
     """Ids of the mentions that the file drops; others of their names are asked."""
+    moved: Collection[str] = ()
+    """Ids of the mentions that the file takes from their entity; another document may be asked about their names."""
     author: str | None = None
     kb: KnowledgeBase | None = None
     limit: int = 10_000
@@ -209,6 +214,7 @@ class Review:
     @property
     def present(self) -> Question | None:
         """The present question; None at the end."""
+        self._go_on(self.place)
         return self.question(self.place) if self.place < self.total else None
 
     def question(self, place: int) -> Question:
@@ -241,7 +247,7 @@ class Review:
     @cached_property
     def queue(self) -> Queue:
         """The names that were not decided when the review began; what it writes does not change the queue."""
-        queue = Queue.of(self.run, self.decided, self.dropped)
+        queue = Queue.of(self.run, self.decided, self.dropped, self.moved)
         if not self.at_random or queue.pairs is not None:
             return queue
         gone = [self.run.row_of[id_] for id_ in {*self.decided, *self.dropped} if id_ in self.run.row_of]
@@ -258,7 +264,7 @@ class Review:
         if not self.file.exists():
             return {}
         if self.queue.pairs is None:
-            return self._accuracy()
+            return self._accuracy() if self.at_random else {}
         lines = [line for line in corrections_of(self.file) if line.kind in ("same", "different")]
         rows = (frozenset(self.run.row_of.get(id_, -1) for id_ in line.mentions) for line in lines)
         return self.queue.pairs.rates(dict(zip(rows, (line.kind == "same" for line in lines), strict=True)))
@@ -413,7 +419,8 @@ class Review:
 
     @property
     def _done(self) -> Ints:
-        return np.concatenate([np.empty(0, np.int64), *(line.decides for line in self.written)])
+        before = np.flatnonzero(np.isin(self.queue.rows, [self.run.row_of[id_] for id_ in self.moved]))
+        return np.concatenate([before, *(line.decides for line in self.written)])
 
     def _go_on(self, place: int) -> None:
         """Go to the first place from ``place`` on whose question no answer decided."""

@@ -76,7 +76,7 @@ def read_base(
     if source and source["format"] == "index" and (xrefs or types or not generic_names):
         tell(f"{path.name}: settings change it, so that it is encoded again; give them to `arbo kb index` instead")
     if source:
-        kb.source = {**source, "xrefs": xrefs, "types": types, "no_generic_names": not generic_names}
+        kb.source = {**source, "xrefs": xrefs, "types": types, "generic_names": generic_names}
     return kb
 
 
@@ -138,10 +138,9 @@ class SavedRun:
         known_place = source.get("path", "")
         place = path or Path(known_place)
         if path is None and not os.path.exists(known_place):
-            wrong = f"is no longer at {known_place}" if known_place else "has no known file"
-            raise UsageError(f"the knowledge base of {self.folder} {wrong}; give it to --kb")
-        known_how: dict[str, Any] = {"generic_names": not source.get("no_generic_names", False)}
-        known_how |= {name: source.get(name) for name in ("xrefs", "types")} | how
+            wrong = f"is no longer at {known_place}; move it back" if known_place else "has no known file; link again"
+            raise UsageError(f"the knowledge base of {self.folder} {wrong}, or give it to --kb, if the verb has it")
+        known_how = {name: source[name] for name in ("xrefs", "types", "generic_names") if name in source} | how
         format_ = source.get("format") if place.suffix == Path(known_place).suffix else None
         kb = read_base(place, format_, tell=tell, **known_how)
         if not is_given and kb.fingerprint != known["fingerprint"]:
@@ -243,7 +242,10 @@ def review_of(run: Result, file: Path, author: str | None = None, kb: KnowledgeB
     records = [row["record"] for row in run.corrections if row["status"] == "obeyed"]
     lines = (*corrections_of(records), *lines)
     gone |= {id_ for line in lines if line.kind == "not" for id_ in line.mentions}
-    return Review(run, file, {id_ for line in lines if line.kind != "not" for id_ in line.mentions}, gone, author, kb)
+    decided = {id_ for line in lines if line.kind != "not" for id_ in line.mentions}
+    said = {line.mentions[0]: line.value for line in lines if line.kind in ("entity", "new")}
+    moved = [id_ for id_, value in said.items() if id_ in run.row_of and run.link_of(id_).entity not in (None, value)]
+    return Review(run, file, decided, gone, moved, author, kb)
 
 
 def search_of(run: Result, kb: KnowledgeBase | None) -> Search:
