@@ -70,10 +70,10 @@ def test_a_filled_export_is_obeyed(kind: str, sample: Sample, result: arbo.Resul
 def test_each_answer_is_a_correction(kind: str, tmp_path: Path) -> None:
     file, mark = tmp_path / f"sheet.{kind}", "\t" if kind == "tsv" else ","
     header = ("Mention_ID", "document_id", "start", "end", "entity_id", "author", "reviewed")
-    rows = [("m", "d", "3", "9.0", "E1", "Ann", answer) for answer in [*ANSWERS, ""]]
+    rows = [("'＝m", "d", "3", "9.0", "E1", "Ann", answer) for answer in [*ANSWERS, ""]]
     file.write_text("\n".join(mark.join(row) for row in [header, *rows]))
     lines = corrections_of(file)
-    wanted = [{"document": "d", "spans": [[3, 9]]} if "drop" in of else {"mention": "m"} for of in ANSWERS.values()]
+    wanted = [{"document": "d", "spans": [[3, 9]]} if "drop" in of else {"mention": "＝m"} for of in ANSWERS.values()]
     answers = zip(wanted, ANSWERS.values(), strict=True)
     assert [line.record for line in lines] == [about | of | {"author": "Ann"} for about, of in answers]
     assert [line.line for line in lines] == [*range(2, len(ANSWERS) + 2)]
@@ -83,10 +83,10 @@ def test_each_answer_is_a_correction(kind: str, tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("mention_id,text\nm,x\n", "has no column reviewed; arbo export makes a table"),
-        ("mention_id,reviewed\nm,\nm,ok\n", "line 3, .m.: .ok. needs the columns of arbo export"),
-        ("mention_id,entity_id,reviewed\nm,,not\n", "line 2"),
+        ("mention_id,reviewed\nm,\nm,ok\n", "line 3, .m.: .ok. does not fit the row: .* no column .entity_id"),
+        ("mention_id,entity_id,reviewed\nm,,not\n", "line 2, 'm': 'not' does not fit .*: the mention has no entity"),
         ("", "no column mention_id"),
-        ("mention_id,reviewed\nm,;\n", "line 2, 'm': ';' needs .* .there is no id"),
+        ("mention_id,reviewed\nm,;\n", "line 2, 'm': ';' does not fit the row: there is no id"),
         ("mention_id,entity_id,reviewed\nm,E1|E2,not\n", "line 2, 'm': .*the mention has several entities"),
         ("mention_id,reviewed\nm,\n", "the column reviewed is empty"),
     ],

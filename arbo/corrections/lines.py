@@ -95,8 +95,9 @@ def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Corre
     Raise DataError, with the file and the line, for an object that is no correction, or if the file cannot be read; and
     UsageError for a single object instead of a list.
     """
-    if isinstance(source, Mapping):
-        raise UsageError("corrections must be a file or a list of objects; put a single object into a list")
+    if isinstance(source, Mapping) or hasattr(source, "columns"):
+        advice = "put a single object into a list, and write a frame to a file"
+        raise UsageError(f"corrections must be a file or a list of objects; {advice}")
     file = "corrections"
     if isinstance(source, (str, OsPathLike)):
         file, read = fspath(source), records_of if is_sheet(Path(source)) else read_lines

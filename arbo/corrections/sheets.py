@@ -14,7 +14,7 @@ from arbo.errors import DataError
 from arbo.formats.table import cells_of
 from arbo.formats.xlsx import read_cells
 
-_GUARD = re.compile(r"\A'(?=[=+\-@])")
+_GUARD = re.compile(r"\A'(?=[=+\-@＝＋－＠])")
 """What the writer of CSV puts before a cell that begins like a formula."""
 _WHOLE = re.compile(r"\A([0-9]+)\.0\Z")
 _NEEDED = ("mention_id", "reviewed")
@@ -47,7 +47,8 @@ def records_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 yield line, _record(row) | ({"author": row["author"]} if row.get("author") else {})
             except (KeyError, ValueError) as error:
-                problem = f"{row['reviewed']!r:.60} needs the columns of arbo export ({error})"
+                why = f"the table has no column {error}" if isinstance(error, KeyError) else error
+                problem = f"{row['reviewed']!r:.60} does not fit the row: {why}"
                 raise DataError(problem, file=str(file), line=line, id=row["mention_id"]) from None
     if not n:
         raise DataError("the column reviewed is empty; fill in the rows that you reviewed", file=str(file))
