@@ -45,7 +45,6 @@ _MENTION |= {"tokens_number": _INTEGERS, **dict.fromkeys(("mention_type", "ident
 _ECBPLUS_ID = re.compile(r"([0-9]+)_[0-9]+ecb(plus)?")
 _INTEGER = re.compile(r"[0-9]{1,18}")
 
-
 _Word = namedtuple("_Word", "line document_id sentence number text")
 
 

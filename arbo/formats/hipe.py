@@ -41,7 +41,6 @@ _NIL = "NIL"
 _WORD = re.compile(r"(\S+)(?:[ \t]\S*)*?[ \t](O|[BIES](?:-\S+)?)(?:\t([^\t]*))?\s*")
 _OF_WORDS, _IOBES, _BEGIN = [*_REQUIRED, "MISC"], {"O": "O", "I": "I", "E": "I"}, "-DOCSTART-"
 
-
 _Token = namedtuple("_Token", "text type begins link nested after")
 """A token; ``after`` stands between it and the next one."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import networkx as nx
 
 from arbo.errors import DataError
-from arbo.formats.files import check_entities, read_head
+from arbo.formats.files import check_entities, read_text
 from arbo.formats.graph import Graph, Groups, Node
 
 _GRAPH, _SEPARATOR = "graph_chunk_entity_relation.graphml", "<SEP>"
@@ -24,7 +24,7 @@ _SEPARATORS = {"description": _SEPARATOR, "source_id": _SEPARATOR, "file_path": 
 def graph_in(folder: Path) -> Graph:
     """Read the graph of a folder, with the entities in the order of the file."""
     try:
-        check_entities(read_head(folder / _GRAPH), folder / _GRAPH)
+        check_entities(read_text(folder / _GRAPH), folder / _GRAPH)
         graph = nx.read_graphml(folder / _GRAPH)
     except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
         reason = f"unknown value {error}" if isinstance(error, KeyError) else error

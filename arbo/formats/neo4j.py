@@ -72,18 +72,14 @@ def _table(file: Path, head: bytes, content: bytes) -> _Table:
         raise DataError("relationships need the columns :START_ID and :END_ID; add the other", file=str(file), line=1)
     names = [*map(str, range(len(fields)))]
     rows = pa.table({name: strings([]) for name in names})
+    missing = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
     try:
         if content.strip() and {":ID", ":START_ID"} & {*columns}:
             rows = pyarrow.csv.read_csv(
                 pa.BufferReader(content),
                 pyarrow.csv.ReadOptions(column_names=names),
                 pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()),
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
+                pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), **missing),
             )
     except pa.ArrowException as error:
         problem = f"the file cannot be read ({str(error).splitlines()[0]:.100}); export it again"

@@ -96,11 +96,11 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     ``text`` the text in which the mention stands, and ``context`` a text after it. The mention has the id of the
     document if no two rows have the same. Raise DataError if there is no such column.
     """
-    column_name, is_parquet = own_name(column), ".parquet" in path.name
-    kind: Kind = "tsv" if ".tsv" in path.name else "xlsx" if path.suffix == ".xlsx" else "csv"
-    rows = [*(_parquet(path) if is_parquet else _delimited(path, kind, partial(_header, column=column_name)))]
+    column_name, file = own_name(column), path.name.lower()
+    kind: Kind = "parquet" if ".parquet" in file else "tsv" if ".tsv" in file else "xlsx" if ".xlsx" in file else "csv"
+    rows = [*_rows(path, kind, partial(_header, column=column_name))]
     named = [row for _, row in rows if isinstance(row, dict)]
-    if is_parquet and named and column_name not in named[0]:  # a short line of CSV has no last cells
+    if kind == "parquet" and named and column_name not in named[0]:  # a short line of CSV has no last cells
         raise DataError(f"there is no column {column!r}; the columns are {', '.join(named[0])}", file=rows[0][0])
     for row in named:
         row[column_name] = "" if (cell := row.get(column_name)) is None else str(cell).strip()

@@ -4,11 +4,10 @@
     C0016382|T184|A2.2.2|Sign or Symptom|AT17683123|256|
     C0016382|A0058910|AT38137289||MSH|A transitory reddening of the face ...|N|256|
 
-An entity is a concept with an unsuppressed name in the chosen language (`LAT`); `notes` counts concepts without one.
+An entity is a concept with an unsuppressed English name (`LAT` ENG); `notes` counts concepts without one.
 Its name is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or the name that comes closest to
-this; its other distinct names are aliases. Its definition is the first unsuppressed definition of a name in that
-language. Its types are the names of its semantic types (`STY`). `UMLS:C0016382`, as MedMentions writes it, is an
-alternative id.
+this; its other distinct names are aliases. Its definition is the first unsuppressed definition of an English name. Its
+types are the names of its semantic types (`STY`). `UMLS:C0016382`, as MedMentions writes it, is an alternative id.
 
 The rows of a concept must be adjacent in MRCONSO.RRF, as they are in the releases. The type `ST21pv` stands for the 21
 types of MedMentions ST21pv (Mohan and Li 2019, who also select vocabularies, which this reader does not).
@@ -36,20 +35,19 @@ _COLUMNS = {
     "MRSTY": "CUI TUI STN STY ATUI CVF",
     "MRDEF": "CUI AUI ATUI SATUI SAB DEF SUPPRESS CVF",
 }
-_NOT_SUPPRESSED = "N"
-
+_ENGLISH, _NOT_SUPPRESSED = "ENG", "N"
 
 _Atom = namedtuple("_Atom", "line CUI LAT TS STT ISPREF AUI STR SUPPRESS")
 """A name of a concept: its line, and the columns of MRCONSO that the reader uses."""
 
 
 def read_entities(
-    path: Paths, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
+    path: Paths, *, types: str | Iterable[str] | None = None, on_error: OnError = "fail"
 ) -> KnowledgeBase:
     """Read the concepts of a folder, or only those of some semantic types (`STY` or `TUI`) and of the types below them.
 
-    ``language`` is a value of the column LAT. Raise UsageError for a type that no concept has, so that the types below
-    it are unknown, and DataError if MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed.
+    Raise UsageError for a type that no concept has, so that the types below it are unknown, and DataError if
+    MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed.
     """
     records: Records[Entity] = Records("entities", on_error)
     for folder in each_path(path):
@@ -67,9 +65,9 @@ def read_entities(
         for cui, rows in groupby(_rows(names, "MRCONSO", _Atom._fields[1:], records), itemgetter(1)):
             if types is not None and cui not in types_of:
                 continue
-            atoms = [_Atom(*row) for row in rows if row[2] == language]
+            atoms = [_Atom(*row) for row in rows if row[2] == _ENGLISH]
             if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
-                records.notes[f"concepts without a name in {language}"] += 1
+                records.notes["concepts without an English name"] += 1
                 continue
             line = atoms[0].line
             with records.record(names, line):
@@ -82,12 +80,12 @@ def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[tu
     named = [atom for atom in atoms if atom.SUPPRESS == _NOT_SUPPRESSED]
     name = min(named, key=lambda atom: (atom.TS != "P", atom.STT != "PF", atom.ISPREF != "Y")).STR
     distinct = dict.fromkeys(atom.STR for atom in named)
-    in_language = {atom.AUI for atom in atoms}
+    english = {atom.AUI for atom in atoms}
     return Entity(
         cui,
         name,
         aliases=tuple(alias for alias in distinct if alias != name),
-        definition=next((text for atom, text in definitions if atom in in_language), None),
+        definition=next((text for atom, text in definitions if atom in english), None),
         types=types,
         alternative_ids=(f"UMLS:{cui}",),
     )
