@@ -317,11 +317,12 @@ def test_a_document_shows_overlaps_gaps_and_letters_beyond_the_basic_plane(brows
     found = linker(None).discover([arbo.Document("d", text, mentions)])
     show(browser, found, tmp_path, "#/document/d")
     assert browser.run("document.querySelector('.text').textContent") == text
-    hits = "[...document.querySelectorAll('.hit')]"
+    hits = "[...document.querySelectorAll('.text .hit')]"
     pieces = browser.run(f"{hits}.map(one => [one.textContent, ...one.dataset.mention.split(' ').sort()].join())")
     assert pieces == ["heart,all,gap", " and ,all", "lung ,all,lung", "cancer,all,gap,lung"]
-    browser.run("document.querySelector('.hit').focus()")
+    browser.run("document.querySelector('.text .hit').focus()")
     assert browser.run("document.querySelectorAll('.hit.on').length") == 4
+    assert browser.text(".legend") == "NIL"
     browser.go("#/mention/lung")
     assert browser.text("blockquote mark") == "lung cancer"
     browser.go("#/mention/gap")

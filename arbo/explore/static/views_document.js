@@ -1,5 +1,5 @@
 // A document with its mentions highlighted; mentions may overlap, and may have gaps.
-import { h, address, count, plural, name, short, empty, lead, section, longList, choice } from "./dom.js";
+import { h, address, count, plural, name, short, is, between, empty, lead, section, longList, choice } from "./dom.js";
 import { mentionRow } from "./views.js";
 
 // `drawn` are the mentions to draw, if they are other than those of the run; `mark` of one says how they differ.
@@ -14,9 +14,18 @@ export async function documentView(source, id, chosen = null, drawn = null) {
       labelled = on;
       dispatchEvent(new HashChangeEvent("hashchange")); // draws the view again
     }),
+    text !== null && legend(mentions),
     text === null ? empty("The page holds no texts.") : highlighted(text, drawn ?? mentions, chosen),
     mentions.length > 0 && section("Mentions", longList(mentions.length, rows, mentionRow, "Mentions of the document")),
   ] };
+}
+
+// What the colours mean, of those that the mentions have.
+function legend(mentions) {
+  const linked = mentions.filter((row) => row.entity_id !== null), isSure = linked.some((row) => is(row.confidence));
+  const sample = (words, kind, sure) => h("span", { class: `hit${kind}`, "--layers": 1, "--sure": sure }, words);
+  const samples = [linked.length > 0 && sample(isSure ? "linked, sure" : "linked", ""), isSure && sample("linked, doubtful", "", 0.2), linked.length < mentions.length && sample("NIL", " new")];
+  return h("p", { class: "note legend" }, between("  ", samples.filter(Boolean)));
 }
 
 let labelled = false; // whether the text shows the entities of mentions
