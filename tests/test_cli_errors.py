@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("nothing", 2, "No such command 'nothing'"),
         ("link", 2, "Missing"),
         ("kb", 2, ""),
-        ("link test.jsonl --kb kb.jsonl", 2, "Missing option '--out'"),
+        ("link test.jsonl --kb kb.jsonl", 2, "the run needs a folder; give it to --out"),
         (f"{_LINK} --bogus", 2, "No such option: --bogus"),
         ("discover test.jsonl --kb kb.jsonl --out out", 2, "No such option: --kb"),
         ("train finder --edges x", 2, "No such option: --edges"),
@@ -134,6 +134,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("kb convert kb.jsonl --out kb.jsonl", 2, "would change the input"),
         ("kb convert kb.jsonl --out x.csv", 2, "must be .jsonl or .jsonl.gz or .tsv or .tsv.gz or .parquet"),
         ("kb index kb.jsonl --out thesis", 2, "thesis exists and is not an index of a knowledge base"),
+        ("explore spoilt --no-texts", 2, "give --out FILE, or leave --no-texts out"),
         ("explore spoilt --out page.txt", 2, "the file's ending must be .html or .htm"),
         # runs
         ("evaluate", 2, "Missing argument 'RUN"),

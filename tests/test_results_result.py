@@ -269,6 +269,9 @@ def test_the_least_certain_come_first(result: arbo.Result) -> None:
         known = [value for value in values if value is not None]
         assert known == sorted(known)
         assert values[: len(known)] == known
+    found = arbo.Linker().discover(["J. Smith", "Tern Optics", "Tern Optic", "Kelp & Blight Ltd", "Kelp and Blight"])
+    joins = [found.cluster_of(found.links[row]).weakest_join or 0 for row in selected(found, doubtful=True)]
+    assert joins == sorted(joins, reverse=True) != [0] * 5
 
 
 def wrong_rows(run: arbo.Result) -> list[dict[str, Any]]:
@@ -318,6 +321,7 @@ def test_no_mention_and_a_discontinuous_one() -> None:
     rows = selected(empty, doubtful=True, words="x")
     assert len(mention_view(empty, rows)) == len(cluster_view(empty, empty.cluster_rows[rows])) == 0
     assert rows.dtype == np.int64
+    assert "see arbo.find_mentions" in repr(empty)
     mention = {"id": "m", "spans": [[9, 14], [0, 4]]}
     found = arbo.Linker().discover([{"id": "d", "text": "left and right kidney", "mentions": [mention]}])
     (row,) = mention_view(found, selected(found)).to_pylist()

@@ -238,7 +238,7 @@ class CorrectionsConfig(Settings):
     corrections: str | None = None
     """File of corrections to obey: JSON lines, as `arbo review` writes them, or a table."""
     preview: bool = False
-    """Show what --corrections changes, and write nothing."""
+    """Show what --corrections changes, and write nothing; needs no --out."""
 
 
 READING: Group[ReadingConfig] = Group("reading", __name__, "ReadingConfig")

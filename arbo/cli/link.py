@@ -32,10 +32,7 @@ _EXPLAINED = ("D06-3", "D20-4", "D01-4")
 """Mentions of the sample: one that is linked through other names, one by its long form, and one by its name alone."""
 
 
-def demo(
-    files: Annotated[Path | None, Option(help=_FILES)] = None,
-    out: options.Out = Path("demo-run"),
-) -> None:
+def demo(files: Annotated[Path | None, Option(help=_FILES)] = None, out: options.Out = Path("demo-run")) -> None:
     """Link the embedded sample; show scores, explained decisions and discovered entities; save the run.
 
     The sample is a small invented collection of bulletins from an island research station. The demo needs no network
@@ -65,8 +62,7 @@ def demo(
         console.show(result.explain(mention))
     console.print_title("Three discovered entities")
     console.print_discovered(result, 3)
-    page = ["explore", "--out", f"{out.name}.html"]
-    console.print_next(out, ["show", "--nil"], ["explain", _EXPLAINED[0]], page)
+    console.print_next(out, ["show", "--nil"], ["explain", _EXPLAINED[0]], ["explore", "--out", f"{out.name}.html"])
     console.show("  arbo link --help  (your own documents)")
 
 
@@ -157,7 +153,7 @@ def link(
     find_mentions: options.FindMentions = None,
     learn_from: options.LearnFrom = None,
     how: Annotated[Chosen, Shown((LINKER, MODELS, ENCODER, READING, FINDING, CORRECTIONS, JOB), _LINKED)],
-    out: options.Out,
+    out: options.OutUnlessPreview = None,
 ) -> None:
     """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
 
@@ -171,8 +167,8 @@ def link(
 
     Then look at the links: `arbo show run`, or `arbo explore run`.
     """
-    reading, linker, preview = how.of(READING), load_linker(how), how.of(CORRECTIONS).preview
-    models = how.changes(MODELS)
+    models, out, preview = how.changes(MODELS), _place(out, how), how.of(CORRECTIONS).preview
+    reading, linker = how.of(READING), load_linker(how)
     expand, as_read = linker.config.expand_abbreviations, reading.as_read()
     found_by = partial(load_finder, how=how, option="--find-mentions", expand_abbreviations=expand)
     name, finder = find_mentions or "dictionary", None if find_mentions is None else found_by(find_mentions)
@@ -195,6 +191,15 @@ def link(
         assert linker.kb is not None
         documents = find_in(documents, linker.kb, finder).corpus
     _run(linker, documents, out, how, as_read)
+
+
+def _place(out: Path | None, how: Chosen) -> Path:
+    given = how.of(CORRECTIONS)
+    if given.preview and given.corrections is None:
+        raise UsageError("--preview shows what corrections change; give them to --corrections")
+    if out is None and not given.preview:
+        raise UsageError("the run needs a folder; give it to --out, or preview corrections with --preview")
+    return out or Path()
 
 
 def _learnt(
@@ -226,7 +231,7 @@ def discover(
     docs: options.Documents,
     *,
     how: Annotated[Chosen, Shown((LINKER, _ALONE, ENCODER, READING, CORRECTIONS, JOB), _DISCOVERED)],
-    out: options.Out,
+    out: options.OutUnlessPreview = None,
 ) -> None:
     """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity.
 
@@ -234,15 +239,13 @@ def discover(
     --text-column name --evidence country,vat:exact --out run`. Nodes of a knowledge graph: `arbo discover
     ragtest/output --out run`, then `arbo export run --to graphrag`.
     """
-    reading, linker = how.of(READING), load_linker(how, discovers=True)
+    out, reading, linker = _place(out, how), how.of(READING), load_linker(how, discovers=True)
     _run(linker, reading.documents(docs), out, how, reading.as_read())
 
 
 def _run(linker: arbo.Linker, documents: arbo.Corpus, out: Path, how: Chosen, as_read: Mapping[str, Any]) -> None:
     """Link documents or, without a knowledge base, discover entities; save the result, or only preview corrections."""
     given, job = how.of(CORRECTIONS), how.of(JOB)
-    if given.preview and given.corrections is None:
-        raise UsageError("--preview shows what corrections change; give them to --corrections")
     with nullcontext(linker) if given.preview else job.over(linker, out) as linker:
         decide = linker.discover if linker.kb is None else linker.link
         result = decide(documents, given.corrections or ())
@@ -317,7 +320,7 @@ def add(
     run: options.Run,
     out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")],
     how: Annotated[Chosen, Shown((READING, MODELS.fields("edges"), _GIVEN, JOB), (*DOCS, "workers", "ray"))],
-    docs: Annotated[list[Path] | None, Argument(metavar="[DOCS]", help=_DOCS)] = None,
+    docs: Annotated[list[Path] | None, Argument(metavar="[DOCS]...", help=_DOCS)] = None,
     remove: Annotated[list[str] | None, Option(metavar="ID", help=_REMOVE)] = None,
     anew: Annotated[bool, Option("--anew", help=_ANEW)] = False,
     kb: Annotated[Path | None, Option("--kb", help=_KB)] = None,
@@ -366,7 +369,7 @@ def _save_child(saved: SavedRun, after: arbo.Result, out: Path) -> None:
         return
     console.print_summary(after)
     console.show(changes)
-    console.print_next(out, ["diff"], ["show", "--nil"])
+    console.print_next(out, ["diff"], ["show", "--clusters" if after.manifest["knowledge_base"] is None else "--nil"])
 
 
 def _read_more(saved: SavedRun, docs: list[Path], how: ReadingConfig, kb: arbo.KnowledgeBase | None) -> arbo.Corpus:

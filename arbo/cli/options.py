@@ -28,10 +28,11 @@ option = partial(Option, case_sensitive=False)
 """Makes an option; the case of choices is ignored."""
 
 
-def _replaceable(run: Path) -> Path:
+def _replaceable(run: Path | None) -> Path | None:
     from arbo.results.run_folder import FORMAT
 
-    FORMAT.check_replaceable(run)
+    if run is not None:
+        FORMAT.check_replaceable(run)
     return run
 
 
@@ -42,7 +43,7 @@ clustering = partial(option, rich_help_panel="Clustering")
 
 _DOCS = "Files, folders, patterns in quotes, or `-` for standard input."
 Documents = Annotated[
-    list[Path], typer.Argument(metavar="DOCS", help=_DOCS, callback=lambda paths: [*map(Path, expanded(paths))])
+    list[Path], typer.Argument(metavar="DOCS...", help=_DOCS, callback=lambda paths: [*map(Path, expanded(paths))])
 ]
 """A pattern means the files that match at the start, and none that the command writes before it reads."""
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
@@ -68,13 +69,14 @@ Kb = Annotated[Path, _kb]
 OptionalKb = Annotated[Path | None, _kb]
 KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]
 
-
 _ANSWERS = "File to append the corrections to. [default: RUN.corrections.jsonl beside the run]"
 Answers = Annotated[Path | None, option("--corrections", metavar="FILE", help=_ANSWERS)]
 Author = Annotated[str | None, option(help="Your name, to write into each correction.")]
 
 _OUT = "Run folder to write; replaces an earlier run."
-Out = Annotated[Path, option(metavar="RUN", help=_OUT, callback=_replaceable)]
+_out = option("--out", metavar="RUN", help=_OUT, callback=_replaceable)
+Out = Annotated[Path, _out]
+OutUnlessPreview = Annotated[Path | None, _out]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
 Limit = Annotated[int | None, option("--limit", metavar="N", min=0, help=_LIMIT)]
 

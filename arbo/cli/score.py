@@ -72,7 +72,7 @@ _TRAIN = "Training documents, to score seen and unseen entities separately too."
 
 
 def evaluate(
-    runs: Annotated[list[Path], Argument(metavar="RUN", help=_RUNS)],
+    runs: Annotated[list[Path], Argument(metavar="RUN...", help=_RUNS)],
     how: Annotated[Chosen, Shown((SCORING, READING), DOCS)],
     train: Annotated[Path | None, Option(help=_TRAIN)] = None,
     gold: Annotated[Path | None, Option(help=_GOLD)] = None,
@@ -133,7 +133,7 @@ _FORMAT = "Format of all files. [default: jsonl for .jsonl, corefud for .conllu,
 
 def score(
     key: Annotated[Path, Argument(metavar="KEY", help="File with the true clusters.")],
-    responses: Annotated[list[Path], Argument(metavar="RESPONSE", help=_RESPONSES)],
+    responses: Annotated[list[Path], Argument(metavar="RESPONSE...", help=_RESPONSES)],
     how: Annotated[Chosen, Shown((SCORING,))],
     format_: Annotated[ClusterFormat | None, Option("--format", case_sensitive=False, help=_FORMAT)] = None,
     save: Save = None,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from arbo.pipeline.saved_run import Search
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
-_DOUBTFUL = "Sort by confidence, lowest first; by margin if there is none."
+_DOUBTFUL = "Sort by confidence, lowest first; else by margin; of a list, by the weakest join, highest first."
 _WRONG = "Only mentions whose link differs from the gold annotation, sorted by the reason."
 _WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
 
@@ -53,15 +53,21 @@ def show(
 
     result = arbo.Result.load(run)
     rows = selected(result, nil=nil, words=text, doubtful=doubtful)
+    gold = result.mention_table["gold"]
+    if wrong and (result.manifest["knowledge_base"] is None or gold.null_count == len(gold)):
+        raise UsageError("no link is known to be wrong: the run has no knowledge base, or no gold annotations")
     kinds = wrong_kinds(result) if wrong else None
     if kinds is not None:
         rows = rows[kinds[rows] >= 0]
         rows = rows[np.argsort(kinds[rows], kind="stable")]
     if what:
         rows = rows[np.isin(rows, [row for name in what for row in rows_called(result, name)])]
+    if clusters or console.as_json:
+        groups, first = np.unique(result.cluster_rows[rows], return_index=True)
+        groups = groups[np.argsort(first)] if doubtful else groups
     if console.as_json:
         views = {"mentions": mention_view(result, rows[:limit], kinds)}
-        views["clusters"] = cluster_view(result, np.unique(result.cluster_rows[rows])[:limit])
+        views["clusters"] = cluster_view(result, groups[:limit])
         console.print_json({**{name: view.to_pylist() for name, view in views.items()}, "evidence": result.evidence})
         return
     on_terminal = sys.stdout.isatty()
@@ -70,8 +76,7 @@ def show(
     if on_terminal and kinds is not None:
         counts = zip(WRONG, np.bincount(kinds[rows], minlength=len(WRONG)).tolist(), strict=True)
         console.show(f"{len(rows):,} wrong: {', '.join(f'{n:,} {kind}' for kind, n in counts if n)}")
-    if clusters:
-        rows = np.unique(result.cluster_rows[rows])
+    rows = groups if clusters else rows
     shown = rows[: console.rows_shown(limit)]
     view = cluster_view(result, shown) if clusters else mention_view(result, shown, kinds)
     console.print_view(view, as_table=on_terminal, total=len(rows))
@@ -80,10 +85,7 @@ def show(
 _MENTIONS = "Mentions, given by id, document, entity, cluster or text."
 
 
-def explain(
-    run: options.Run,
-    what: Annotated[list[str], Argument(metavar="MENTION...", help=_MENTIONS)],
-) -> None:
+def explain(run: options.Run, what: Annotated[list[str], Argument(metavar="MENTION...", help=_MENTIONS)]) -> None:
     """Explain decisions on mentions of a run: the path from the entity, or why no entity was reached.
 
     `arbo explain run D06-3` explains one mention. If a document, an entity, a cluster or a text has several mentions,
@@ -333,7 +335,6 @@ def _ask_words(what: str, default: str) -> str:
 _HOST = "Address to listen at; `0.0.0.0` lets other computers in, without a password."
 Port = Annotated[int, Option(metavar="N", min=0, max=65_535, help="Port to listen at; 0 for any free one.")]
 
-
 _MODELS = MODELS.fields("encoder edges config reranker")
 
 
@@ -411,6 +412,8 @@ def explore(
 
     `arbo explore run --out run.html` writes the page as one file, which asks for nothing from anywhere.
     """
+    if no_texts and out is None:
+        raise UsageError("--no-texts is for a page in a file; give --out FILE, or leave --no-texts out")
     if out is not None:
         from arbo.explore.report import report
 

@@ -106,9 +106,7 @@ class Payload:
         self._before, self._since, self._described = before, since, described
         self._cuts = cuts_of(run)
         self._known = _Entities(run, None if isinstance(self._cuts, str) else self._cuts.entities)
-        n = len(run.mention_table)
-        is_scored = run.manifest["knowledge_base"] is not None and run.mention_table["gold"].null_count < n
-        self._wrong = wrong_kinds(run) if is_scored else np.full(n, -1)
+        self._wrong = wrong_kinds(run)
 
     @cached_property
     def overview(self) -> dict[str, Any]:

@@ -259,9 +259,6 @@ def _heirs(
     return heir
 
 
-_DESCRIBED = ["mention_id", "document_id", "text", "gold"]
-
-
 def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) -> pa.Table:
     shared = row_in_a >= 0
     changed, old = ~shared, numbers(row_in_a, missing=~shared)
@@ -271,7 +268,8 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints, causes: Mapping[str, str]) 
     rows, left = np.flatnonzero(changed), np.delete(np.arange(a.mention_table.num_rows), row_in_a[shared])
     places = np.append(row_in_a[rows], left), np.append(rows, np.full(len(left), -1))
     was, now = (table.take(numbers(at, missing=at < 0)) for table, at in zip(links, places, strict=True))
-    both = [run.mention_table.select(_DESCRIBED).take(numbers(at)) for run, at in ((b, rows), (a, left))]
+    names = ["mention_id", "document_id", "text", "gold"]
+    both = [run.mention_table.select(names).take(numbers(at)) for run, at in ((b, rows), (a, left))]
     described, sentences = pa.concat_tables(both), sentences_of(b, rows) + sentences_of(a, left)
     entities = was["entity_id"], now["entity_id"]
     is_null = [column.is_null().to_numpy() for column in (was["cluster_id"], now["cluster_id"], *entities)]

@@ -100,6 +100,8 @@ class Result(Run):
         nil, found = self.n_nil, f"{len(self.discovered):,} discovered entities"
         counts = blank_notes(self.mention_table) | {"warnings": len(self.warnings)}
         more = "".join(f"; {n:,} {note}" for note, n in counts.items() if n)
+        if len(self.document_table) and not len(self.mention_table):
+            more = "; no document has a mention: see arbo.find_mentions"
         if self.manifest["knowledge_base"] is None:
             return f"Result({nil:,} mentions in {found}{more})"
         return f"Result({self.mention_table.num_rows - nil:,} linked mentions, {nil:,} NIL, {found}{more})"

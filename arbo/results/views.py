@@ -23,12 +23,9 @@ _EXAMPLES, _LOOKED_AT = 3, 50
 def wrong_kinds(run: Run) -> Ints:
     """Return why each decision is wrong, (mentions,), as a place in `WRONG`; -1 if it is right, or not annotated.
 
-    Any of the gold entities of a mention is right. Raise UsageError if no decision can be wrong.
+    Any of the gold entities of a mention is right; without a knowledge base, no decision is wrong.
     """
     mentions, links = run.mention_table, run.link_table
-    if run.manifest["knowledge_base"] is None or mentions["gold"].null_count == len(mentions):
-        lacks = "knowledge base" if run.manifest["knowledge_base"] is None else "gold annotations"
-        raise UsageError(f"the run has no {lacks}, so that no link is known to be wrong")
     gold, entity = mentions["gold_entities"].combine_chunks(), links["entity_id"].combine_chunks()
     owner = pc.list_parent_indices(gold)
     right = pc.and_(pc.is_null(entity), pc.equal(pc.list_value_length(gold), 0)).to_numpy(zero_copy_only=False).copy()
@@ -49,9 +46,7 @@ def wrong_kinds(run: Run) -> Ints:
 
 
 def errors_by_kind(run: Run) -> dict[str, int]:
-    """Count the wrong decisions of a run by their kind in `WRONG`; {} if none can be wrong."""
-    if run.manifest["knowledge_base"] is None or run.mention_table["gold"].null_count == len(run.mention_table):
-        return {}
+    """Count the wrong decisions of a run by their kind in `WRONG`."""
     return dict(zip(WRONG, np.bincount(wrong_kinds(run) + 1, minlength=len(WRONG) + 1)[1:].tolist(), strict=True))
 
 
@@ -59,7 +54,8 @@ def selected(run: Run, *, nil: bool = False, words: str | None = None, doubtful:
     """Return the rows of some mentions: only NIL ones, or only those with a string.
 
     The string, whose case is ignored, may be in the text, the expansion or the entity's name. With ``doubtful``, those
-    with the lowest confidence come first or, in a run without it, with the lowest margin; those without either last.
+    with the lowest confidence come first, in a run without it with the lowest margin or, without a knowledge base, in
+    the clusters with the highest `weakest_join`; those without any of these last.
     """
     links, mentions = run.link_table, run.mention_table
     chosen = np.ones(links.num_rows, np.bool_)
@@ -71,8 +67,10 @@ def selected(run: Run, *, nil: bool = False, words: str | None = None, doubtful:
         chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in matches])
     rows: Ints = np.flatnonzero(chosen)
     if doubtful:
-        by = "confidence" if "confidence" in links.column_names else "margin"
-        rows = rows[np.argsort(pc.fill_null(links[by], float("inf")).to_numpy()[rows], kind="stable")]
+        by = links["confidence" if "confidence" in links.column_names else "margin"]
+        if run.manifest["knowledge_base"] is None:
+            by = pc.negate(run.cluster_table["weakest_join"]).take(numbers(run.cluster_rows))
+        rows = rows[np.argsort(pc.fill_null(by, float("inf")).to_numpy()[rows], kind="stable")]
     return rows
 
 
