@@ -51,7 +51,6 @@ CORPORA: list[tuple[str, str, int, int, int, dict[str, int]]] = [
 ]  # fmt: skip
 """Path, format, documents, mentions, distinct gold ids (0: not published), some of the notes or, with "": 0, all."""
 
-
 CRAFT = {
     "craft/train": "UBERON 10771 773 CL 3462 219 SO 7700 176 MOP 221 16 GO_MF 325 4 PR 14036 833 GO_BP 7625 532 "
     "CHEBI 4213 458 GO_CC 3513 202 NCBITaxon 6683 129 MONDO 1835 226",

@@ -143,7 +143,6 @@ BIRD_FLU = Entity("DO:2", "bird flu", xrefs=("MSH:D1", "MeSH:D2", "MSH:"))
 COLD = Entity("DO:3", "cold", alternative_ids=("D2",), xrefs=("OMIM:5", "MSH:DO:1", "MSH:D3"))
 DO = KnowledgeBase([DO_FLU, BIRD_FLU, COLD], notes={"seen before": 1})
 
-
 SPELT = {f"{spelling}{id_}": rows for spelling in ("", "MSH:", "MESH:", "MeSH:") for id_, rows in
          (("D1", (0, 1)), ("D3", (2,)))}  # fmt: skip
 

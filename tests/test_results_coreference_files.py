@@ -140,7 +140,6 @@ JSONL = [
 ]
 """A line, and the words of the error."""
 
-
 COREFUD = [
     (["(a--1", "b)", "a)"], 4, "'d': entity b continues a mention here that has not begun"),
     (["(a[2/2]--1)"], 3, "entity a continues a mention here"),

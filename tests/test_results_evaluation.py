@@ -19,7 +19,6 @@ NAMES = ["marsh fever", "marsh fever", "kelp blight", "zzz qqq", "zzz qqq", "kel
 #        right          wrong          right          NIL, right  NIL, wrong  not annotated  NIL in truth
 GOLD = [("E1",), ("E2",), ("E9", "E2"), ("N1",), ("E1",), None, ()]
 
-
 DOCUMENTS = [document("d", *zip(NAMES, GOLD, strict=True))]
 
 

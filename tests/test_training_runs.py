@@ -70,7 +70,6 @@ KINDS: dict[str, tuple[Any, Callable[..., Any]]] = {
 }
 """Of each kind of training its settings, and what trains a tower with them; further arguments have names."""
 
-
 Unbroken = namedtuple("Unbroken", "out trained moves")
 """What a training comes to if nothing interrupts it, and how many files and folders were moved and removed."""
 

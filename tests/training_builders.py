@@ -104,7 +104,6 @@ def of_two_processes(monkeypatch: pytest.MonkeyPatch, of_a_step: Callable[[], An
 _DRAWN: dict[str, Any] = {"positives": "entity", "negatives": "random", "n_negatives": 4}
 QUICK = TrainingConfig(**_DRAWN, loss="arborescence", scale=20.0, epochs=1, batch_size=32, learning_rate=1e-3)
 
-
 PARTS: dict[str, dict[str, Any]] = {
     "proxy": {"loss": "proxy", "negatives": "mixed"},
     "all": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3, "micro_batch": 3} | {"precision": "bfloat16"},

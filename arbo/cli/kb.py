@@ -23,7 +23,6 @@ from arbo.text.names import normalize_name, normalize_names
 _OUTPUT = "File to write, in the format of its ending: .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet."
 Output = Annotated[Path, Option("--out", help=_OUTPUT)]
 
-
 _FORMAT = f"Format of the knowledge base: {', '.join(sorted(get_args(KnowledgeBaseFormat)))}. [default: guessed]"
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _OF_STEPS = ("step", "epoch", "loss", "gradient", "learning_rate")
 """Figures of each step; the others are scores on the development documents."""
 
-
 _TRAINING = "training", "arbo.training.config"
 TRAINING: Group[config.TrainingConfig] = Group(*_TRAINING, "TrainingConfig")
 ALIGNMENT: Group[config.SelfAlignmentConfig] = Group(*_TRAINING, "SelfAlignmentConfig")
@@ -286,7 +285,6 @@ def reranker(
 
 _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
 _OBJECTIVE = "Score to maximise: with --kb accuracy_with_nil (default) or nil_f1; else ari (default), b3, conll or lea."
-
 
 _MODELS = MODELS.fields("encoder edges reranker")
 

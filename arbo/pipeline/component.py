@@ -44,8 +44,7 @@ class SpacyLinker:
     """Links the spans of each `Doc` by a `Linker`, which is made when it is first needed.
 
     Args:
-        nlp: unused, as is ``name``; spaCy gives both.
-        name: see ``nlp``.
+        nlp, name: unused; spaCy gives both.
         kb: the knowledge base, in any format of `arbo.formats`; None if `linker` is set, or loaded by `from_disk`.
         encoder: the name of the encoder, see `Linker`.
         settings: fields of `LinkerConfig`, such as the ``config`` of a file of `arbo tune`.

@@ -120,11 +120,7 @@ class Service:
         self.link(Text(text=twice, domain=first.domain, spans=[[0, n], [n + 1, n]]))
 
     def link(
-        self,
-        body: Text | list[Text],
-        *,
-        collective: bool = False,
-        candidates: Annotated[int, Field(ge=0, le=100)] = 5,
+        self, body: Text | list[Text], *, collective: bool = False, candidates: Annotated[int, Field(ge=0, le=100)] = 5
     ) -> list[Any]:
         """Link a text, or each text of a list; return a list of links for a text, and a list of these for a list.
 

@@ -275,7 +275,6 @@ SCALES = {
     "infinity and zeros of float32": lambda w: (abs(w) * 1e39 if w > 1 else w * 1e-50) or -0.0,
 }
 
-
 ROOT = -1
 
 
