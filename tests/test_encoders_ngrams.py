@@ -141,7 +141,6 @@ NAMES = st.one_of(
     st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
 ).filter(lambda name: not any("\ud800" <= c <= "\udfff" for c in name))
 
-
 OTHER = {"sizes": (2, 5, 1), "decay": 0.5, "floor": 0.1, "alias_weight": 0.3}
 
 

@@ -229,6 +229,7 @@ FORMAT = '<?xml version="1.0"?><Document doc_name="1"></Document>'
             {"a.txt": FORMAT}, {"a.dat": "flu"}, {"sub/docs.txt": "flu"}, {"a.dat": " \n"}
         )),
         ("X_corpus.dat", {"X_corpus.dat": "36_1ecb\t0\t3\tPerry\n"}, "expected a folder, or a file that ends in"),
+        ("a.json", {"a.json": '[{"id": "d"}]'}, "an array in JSON; write one object a line, as pandas .*; formats: b"),
         ("a.dat", {"a.dat": "flu"}, r"a\.dat: the format cannot be guessed from the name and the cont.*; formats: b"),
         ("a.dat", {"a.dat": " \n"}, r"a\.dat: the file is empty$"),
         ("a.tsv", {"a.tsv": "name\tyear\nflu\t2\n"}, "no column is id or document_id"),

@@ -278,13 +278,13 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
         return chosen
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
     if paths[0].is_dir():
-        problem = (
-            "the folder has no file of a known format; name files, or a pattern such as 'folder/*/*.txt' in quotes"
-        )
+        problem = "the folder has no file of a known format; name files, or a pattern like 'folder/*/*.txt' in quotes"
     elif not any(sample.partition("\n")[2].strip() for sample in samples):
         raise DataError("the file is empty", file=str(paths[0]))
     elif re.search(r"\bowl#|^Ontology\(", samples[0], re.M):
         problem = "an ontology in OWL; convert it to OBO, as by robot convert"
+    elif re.match(r".*\n\s*\[", samples[0]):
+        problem = "an array in JSON; write one object a line, as pandas does with to_json(orient='records', lines=True)"
     else:
         list(read_lines(shown[0]))  # raises if the file is not text
     raise DataError(f"{problem}; formats: {', '.join(sorted(formats))}", file=str(paths[0]))
