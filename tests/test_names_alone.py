@@ -322,6 +322,16 @@ def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:
     assert arbo.Linker().discover([text]).manifest["config"]["treat_as"] == "auto"
 
 
+def test_terms_are_recognised_by_words_that_begin_and_end_them() -> None:
+    words, kinds = ["amber", "basalt", "cobalt", "dune", "ember", "flint", "garnet", "heath"], ("cysts", "ulcers")
+    pairs = [f"{one} {two}" for one in words for two in words]
+    names = [name for pair in pairs for kind in kinds for name in (f"{pair} {kind}", f"{kind}, {pair}")]
+    whole, few, terms = (arbo.Linker().discover(some) for some in (names, words, names + words))
+    later = arbo.Linker().add(few, names)  # the first names say what they are
+    assert [run.manifest["threshold"]["nil"] for run in (whole, few, later)] == [0.85] * 3
+    assert terms.manifest["threshold"]["nil"] > 0.85
+
+
 def test_equal_names_are_one_unless_people_say_otherwise() -> None:
     names = ["Paris", "Lyon"] * 100
     assert groups_of(arbo.Linker().discover(names)) == [["Lyon"] * 100, ["Paris"] * 100]

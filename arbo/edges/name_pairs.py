@@ -29,6 +29,10 @@ NAME_FEATURES = (
 OF_LIST = NAME_FEATURES.index("names")  # the columns from here on are equal for all pairs of a list
 _OF_PAIR = NAME_FEATURES.index("letters")
 _DIFFERENT = [NAME_FEATURES.index(name) for name in ("least_parts_left", "most_signs_left", "is_inside")]
+_IN_TERMS = [*map(NAME_FEATURES.index, ("least_numbers_left", "least_letters_left", "most_signs_left", "is_inside"))]
+_OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
+_BOTH_ENDS, _MOST_WORDS = 0.015, 10
+"""What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
 _BLOCK = 20_000
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
@@ -40,6 +44,7 @@ class EarlierNames(NamedTuple):
     holders: Ids  # (tokens,) number of first names that have the token
     n_names: Ids  # (1,) number of first names
     of_list: npt.NDArray[np.float64]  # the features that all pairs have
+    are_terms: Bools  # (1,) whether they are terms ("kidney tumour", "tumours, kidney"), not persons, firms or products
     pairs: Ids  # (pairs, 2) mentions
     scores: Weights  # (pairs,) their scores by a model
 
@@ -53,7 +58,11 @@ class EarlierNames(NamedTuple):
         shares = [len(sorted_unique(owner[kind[token] == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
         of_list = [np.log(max(n, 1)), (size == 1).mean(), *shares, size.mean(), n / max(len(tokens), 1)]
         text = np.frombuffer("\n".join(tokens).encode(), np.uint8)
-        return cls(text, holders, np.array([n]), np.array(of_list), np.empty((0, 2), np.int32), np.empty(0))
+        ends = [np.bincount(token[place[size > 1]], minlength=len(tokens)) for place in (begin[:-1], begin[1:] - 1)]
+        at_both = np.sort(np.minimum(*ends)[kind == WORD])[-_MOST_WORDS:].sum()
+        more = [of_list[NAME_FEATURES.index(name) - OF_LIST] > least for name, least in _OF_TERMS.items()]
+        are_terms = np.array([all(more) and at_both > _BOTH_ENDS * n])
+        return cls(text, holders, np.array([n]), np.array(of_list), are_terms, np.empty((0, 2), np.int32), np.empty(0))
 
 
 class NameTable(NamedTuple):
@@ -121,13 +130,13 @@ class _Memory(NamedTuple):
     places: npt.NDArray[np.uint64]  # (letters,) see `_edits`
 
 
-def differ(features: Floats) -> Bools:
+def differ(features: Floats, are_terms: bool = False) -> Bools:
     """Return whether pairs of names mean different things whatever a model says; (pairs,).
 
-    Both have a word, a number or a letter that the other lacks, or one has a sign, or one is a letter of the other, or
-    what comes after its last comma ("Queensland, Australia").
+    Both have a word (unless they `are_terms`), a number or a letter that the other lacks, or one has a sign, or one is
+    a letter of the other, or what comes after its last comma ("Queensland, Australia").
     """
-    return np.asarray((features[:, _DIFFERENT] > 0).any(axis=1))
+    return np.asarray((features[:, _IN_TERMS if are_terms else _DIFFERENT] > 0).any(axis=1))
 
 
 def _ranks(first: Ids, second: Ids, lists: Neighbors) -> list[Floats]:

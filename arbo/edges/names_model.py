@@ -21,7 +21,7 @@ from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
 from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees
-from arbo.engine import SAME, Bools, Floats, Ids, Neighbors
+from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree
 from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import looked_up
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
@@ -29,6 +29,8 @@ from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 FILE = "names.json"  # the file of the model beside this one
 _PENALTY, _FAR = 4.0, 2.0
 """What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
+_OWN_WORDS, _RIGHT = 0.5, 0.45
+"""In a list of terms: what words of their own cost in log-odds, and the expected share of right pairs in clusters."""
 _KEPT = "names."  # what the names of the arrays that a run keeps begin with
 
 
@@ -37,7 +39,7 @@ class NamesModel:
     """Learnt weights of edges between names alone; 1 for names that `differ`, which have no edge."""
 
     trees: Trees
-    threshold: float  # largest average dissimilarity of clusters that are merged, by default
+    threshold: float  # largest average dissimilarity of clusters that are merged, by default, if names are no terms
     earlier: EarlierNames | None = None  # what a run that grows knows
     neighbors: ClassVar[int] = 8  # number of nearest names by letters that each name is compared with
 
@@ -65,7 +67,8 @@ class NamesModel:
         """
         names = ComparedNames.of(retrieval, self.earlier)
         scored, shares = names.scored(self._weights), partial(self._shares, names)
-        return names.weighed(retrieval, k, scored, scored.scores, self.settings, self.threshold, shares)
+        limit = names.threshold(scored, self.threshold)
+        return names.weighed(retrieval, k, scored, scored.scores, self.settings, limit, shares)
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
         """Return the log-odds of pairs of compared names, less penalties; (pairs,)."""
@@ -81,8 +84,9 @@ class NamesModel:
         weight = np.ones(len(first), np.float32)
         for some in blocks(len(first)):
             features = names.table.features(first[some], second[some], names.lists)
-            may = ~differ(features)
-            weight[some][may] = weights_of(self.trees.scores(features[may]), features[may], NAME_FEATURES)
+            may = ~differ(features, names.first_names.are_terms[0])
+            log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
+            weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
         return weight
 
     def _shares(self, names: ComparedNames, first: Ids, second: Ids) -> Reasons:
@@ -122,6 +126,26 @@ class ComparedNames:
     def table(self) -> NameTable:
         """The tokens of the names, which are counted unless an earlier run did."""
         return NameTable.of(self.names, self.earlier)
+
+    @property
+    def first_names(self) -> Any:
+        """What is known of the first names of the list, an `EarlierNames`."""
+        return self.earlier or self.table.earlier
+
+    def threshold(self, scored: PairScores, usual: float) -> float:
+        """Return the usual threshold or, of terms, the largest that joins a `_RIGHT` share of pairs that are right.
+
+        The expected number of right pairs is the sum of the scores; pairs that were not compared count as wrong.
+        """
+        (first, second), n = scored.pairs.T, len(self.rows)
+        if self.first_names.are_terms[0]:
+            tree = average_tree(Graph.from_edges(first, second, scored.scores, n_entities=0, n_nodes=n))
+            for limit in np.arange(0.99, 0.5, -0.01).round(2).tolist():
+                label = tree.cut(limit)
+                right = 1 - scored.scores[label[first] == label[second]].astype(np.float64)
+                if right.sum() >= _RIGHT * (np.bincount(label).astype(np.float64) ** 2 - np.bincount(label)).sum() / 2:
+                    return float(limit)
+        return usual
 
     def of_pairs(self, first: Ids, second: Ids) -> tuple[ComparedNames, Ids, Ids]:
         """Return the names of pairs, with what their lists have of them, and the pairs; all if they are divided yet."""
@@ -191,8 +215,7 @@ class ComparedNames:
             lists.ids[more, 0], lists.dissimilarity[more, 0] = retrieval.mentions.ids[more, 0], SAME
         settings, limits = {**retrieval.settings, "edges": settings}, (retrieval.threshold[0], threshold)
         how: dict[str, Any] = {"settings": settings, "threshold": limits, "reasons": partial(self._reasons, reasons)}
-        first_names: Any = self.earlier or self.table.earlier
-        known = first_names._replace(pairs=self.rows.astype(np.int32)[scored.pairs], scores=scored.scores)
+        known = self.first_names._replace(pairs=self.rows.astype(np.int32)[scored.pairs], scores=scored.scores)
         kept = {f"{_KEPT}{name}": array for name, array in known._asdict().items()}
         return replace(retrieval, mentions=lists, offset=1.0, kept=kept, **how)
 
