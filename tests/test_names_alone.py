@@ -252,7 +252,7 @@ class Lengths:
 
 def test_an_object_with_the_method_encode_is_an_encoder() -> None:
     own, names = arbo.Linker(None, model := Lengths()), ["bead", "face", "Bead", None, "bead", "cafe"]
-    found = own.discover(names)
+    found = own.add(own.discover([]), names)
     assert found.labels.tolist() == ["new-0", "new-1", "new-0", "new-3", "new-0", "new-1"]
     assert sorted(model.texts) == sorted({"bead", "face", "Bead", " ", "cafe"})
     assert own.add(found, ["abed"]).labels.tolist() == [*found.labels, "new-0"]

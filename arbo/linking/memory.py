@@ -224,7 +224,7 @@ def _kept_and_new_vectors(
         vectors = encoder.encode_mentions(inputs.taken(new), announce)
         assert isinstance(vectors, Vectors)
         rows[row < 0] = len(matrix) + vectors.row[np.searchsorted(new, order[row < 0])]
-        matrix = np.vstack([matrix, vectors.matrix])
+        matrix = np.vstack([matrix, vectors.matrix]) if len(matrix) else vectors.matrix  # which may have another width
     return Vectors(matrix, rows, np.arange(len(row), dtype=np.int32), len(row))
 
 
