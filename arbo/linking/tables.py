@@ -244,8 +244,7 @@ def _new_ids(mention_ids: pa.Array, kb: KnowledgeBase | None) -> pa.Array:
     for name in sorted(usual.to_pylist()):  # so that no id depends on the sizes of clusters
         ids = chain([name], (f"{name}#{number}" for number in range(2, len(kb) + len(usual) + 2)))
         taken[next(id_ for id_ in ids if id_ not in kb and id_ not in taken)] = name
-    id_of = {name: id_ for id_, name in taken.items()}
-    return strings([id_of[name] for name in usual.to_pylist()])
+    return strings([*map({name: id_ for id_, name in taken.items()}.get, usual.to_pylist())])
 
 
 def _usual_names(mentions: Inputs, place: Ids, begin: int, end: int) -> pa.Array:
