@@ -38,7 +38,7 @@ class Vectors:
         By default, ``owner[i]`` is ``i``. Equal rows of a dense array are stored and searched once. ``n`` is the number
         of things (default: up to the last owner); some may have no vector. Raise ValueError if the array is not
         two-dimensional or not numeric, owners are out of range, or a row contains NaN, infinity or a number too large
-        for float32; the message names such rows.
+        for float32, or a dense one only numbers too small for it; the message names such rows.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         owners = np.arange(len(place)) if owner is None else np.asarray(owner)

@@ -74,7 +74,7 @@ class Figure(Brief, ABC):
 
     @abstractmethod
     def method(self, how: Resampling) -> dict[str, str]:
-        """Describe how ``interval`` and ``test`` are computed, ready for JSON."""
+        """Describe how the ``interval`` and the ``test`` of `against` are computed, ready for JSON."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
