@@ -220,24 +220,21 @@ class DictionaryFinder:
         long_of = _abbreviated(text, defined, matches)
         meant = {text[slice(*short)]: _words(text[slice(*long)]) for short, long in reversed(defined)}
         add_other_number(meant)
-        spelt = {row for match in matches if not _is_symbol(text[match.begin : match.end]) for row in match.entities}
+        is_short = {match: text[slice(*match[:2])].isupper() and match.end - match.begin <= 3 for match in matches}
+        spelt = {row for match in matches if not is_short[match] for row in match.entities}
         for match in matches:
             surface, rows = text[match.begin : match.end], match.entities
             known = ((row, kb.entities[row]) for row in rows)
             if surface in meant:
                 rows = tuple(row for row, of in known if meant[surface] & _words(of.name, *of.aliases))
-            elif self.abbreviations and _is_symbol(surface):
-                rows = tuple(row for row, of in known if row in spelt or of.name == singular_form(surface))
+            elif self.abbreviations and is_short[match]:
+                rows = tuple(row for row, of in known if row in spelt or of.name == surface)
             if surface not in long_of:
                 yield match._replace(entities=rows)
         if long_of:
             forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
             for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
                 yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
-
-
-def _is_symbol(surface: str) -> bool:
-    return surface.isupper() and len(singular_form(surface)) <= 3
 
 
 def _words(*names: str) -> set[str]:
