@@ -12,9 +12,10 @@ The rules are those of the authors' preparation and evaluation (github.com/dmis-
 - *Right* is a mention if for each part the ids of the nearest name and the annotated ids, of all parts, have one in
   common. So a name that several entities share is right for each of them.
 
-Two rules differ. The authors write out abbreviations with Ab3P, and here it is Schwartz and Hearst's (2003) method.
-Their evaluation splits the ids of a name at `|` only, so that a training name with the ids `D1+D2` is right for
-nothing; here it is right for either.
+Three rules differ. The authors write out abbreviations with Ab3P, and here it is Schwartz and Hearst's (2003) method.
+They rewrite 37 words in the mentions of NCBI disease, as "tumour" to "tumor", and here no spelling is changed. Their
+evaluation splits the ids of a name at `|` only, so that a training name with the ids `D1+D2` is right for nothing; here
+it is right for either.
 """
 
 import re
