@@ -267,9 +267,11 @@ def texts_of(text: str, kb: KnowledgeBase, finder: DictionaryFinder | None = Non
 
 
 def test_an_abbreviation_means_what_the_text_defines() -> None:
-    kb = KnowledgeBase([Entity("D1", "Sacral bone", ("SAC",)), Entity("D2", "von Hippel-Lindau disease", ("VHL",))])
+    kb = kb_of(Entity("D1", "Sacral bone", ("SAC", "SB")), Entity("D2", "von Hippel-Lindau disease", ("VHL",)))
     for text, expected in (
-        ("SAC, sacral bone; VHL", ["SAC", "sacral bone"]),
+        ("SAC", ["SAC"]),
+        ("SB", []),
+        ("SB, sacral bone", ["SB", "sacral bone"]),
         ("the spindle assembly checkpoint (SAC), SAC and SACs", []),
         ("sacral anterior bone (SAC), SAC", ["SAC", "SAC"]),
         ("von Hippel-Lindau (VHL) disease; VHL", ["von Hippel-Lindau (VHL) disease", "VHL"]),

@@ -184,8 +184,8 @@ class DictionaryFinder:
 
     All scores are 1, so the longest of overlapping names is kept. If a text defines an abbreviation, as in "ataxia
     telangiectasia (A-T)", the abbreviation means the name that the long form is, or ends with. Without such a name, it
-    means only an entity that has both the abbreviation as a name and a word of the long form in a name. An alias of at
-    most three capitals that no definition explains, such as HT, means only an entity with another name in the text. The
+    means only an entity that has both the abbreviation as a name and a word of the long form in a name. An alias of
+    two capitals that no definition explains, such as HT, means only an entity with another name in the text. The
     finder keeps the index of the last knowledge base for further calls.
     """
 
@@ -220,7 +220,7 @@ class DictionaryFinder:
         long_of = _abbreviated(text, defined, matches)
         meant = {text[slice(*short)]: _words(text[slice(*long)]) for short, long in reversed(defined)}
         add_other_number(meant)
-        is_short = {match: text[slice(*match[:2])].isupper() and match.end - match.begin <= 3 for match in matches}
+        is_short = {match: text[slice(*match[:2])].isupper() and match.end - match.begin <= 2 for match in matches}
         spelt = {row for match in matches if not is_short[match] for row in match.entities}
         for match in matches:
             surface, rows = text[match.begin : match.end], match.entities
