@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from .arrays import Floats, Ids
 from .dense_search import Scan, Scanner, dense_search
-from .prefix_search import FEW_ROWS, MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
+from .prefix_search import FEW_ROWS, MOST_FEATURES, MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Search
 from .sparse_search import GROUPS, ROWS_PER_PLACE, Bounds, Corpus, alike_together, search_bounded, sparse_search
 from .vectors import Csr, Metric, Owners, Vectors, csr, lengths, offset_of, unit
@@ -100,17 +100,18 @@ class Index:
     def search(self, k: int, scanner: Scanner, *, within: float = np.inf, n_queries: int = 1) -> Search:
         """Return the search for lists of ``k`` > 0 places, none with a limit above ``within``; there must be a vector.
 
-        For many queries within a small limit, it is prepared for this limit.
+        For many queries within a small limit, or of short vectors, it is prepared for this limit.
         """
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
-            postings, longest = self.postings, self.longest
-            is_bounded = within < np.inf or len(self.owners.start) > ROWS_PER_PLACE * k
+            postings, longest, n_rows = self.postings, self.longest, len(self.owners.start) - 1
+            is_bounded = within < np.inf or n_rows >= ROWS_PER_PLACE * k
             bounds = self.bounds if is_bounded else _fixed(Bounds.none())
             corpus = Corpus(self.matrix, self.owners, postings, bounds, longest, offset)
-            is_small = self.metric == "cosine" and within <= MOST_WITHIN and len(bounds.tail) > 0
-            if is_small and QUERIES_SHARE * n_queries >= len(self.owners.start) > FEW_ROWS:
-                prefixes = _fixed(Prefixes.of(self.matrix, postings, offset - within))
+            is_short = within <= MOST_WITHIN or len(self.matrix.data) <= MOST_FEATURES * n_rows
+            is_fit = is_short and self.metric == "cosine" and len(bounds.tail) > 0
+            if is_fit and QUERIES_SHARE * n_queries > n_rows >= FEW_ROWS:
+                prefixes = _fixed(Prefixes.of(postings, n_rows, offset - within))
                 return sparse_search(corpus, partial(search_prefixes, prefixes))
             return sparse_search(corpus, search_bounded)
         if scanner not in self._scans:

@@ -205,11 +205,11 @@ def sketch_of(query: Query, longest: float) -> tuple[Ids, float]:
 
 
 @kernel
-def most(lengths: Ids, sketch: Bytes) -> np.int32:
-    """Return the largest score that two sketches allow, in their unit."""
+def most(lengths: Ids, sketch: Bytes, row: int) -> np.int32:
+    """Return the largest score that the sketches of a query and of a row allow, in their unit."""
     total = np.int32(0)
     for group in range(GROUPS):
-        total += lengths[group] * np.int32(sketch[group])
+        total += lengths[group] * np.int32(sketch[row, group])
     return total
 
 
@@ -269,7 +269,7 @@ def _near(query: Query, corpus: Corpus, scratch: Scratch, near: List) -> bool:
         if is_last or n_able * len(corpus.rows.indices) < (to_read[n] - n_read) * len(tail):
             _score_able(query, corpus, scratch, n_able, tail, unread[at + 1], slack, near)
             break
-    _offer_unlike(corpus, scratch.score, near)
+    offer_unlike(corpus, scratch.score, near)
     for row in scratch.seen[:n_seen]:
         scratch.score[row] = 0
     return True
@@ -298,7 +298,7 @@ def _score_able(
     for row in scratch.able[:n_able]:
         least = least_score(near, corpus.offset, slack)
         is_able = scratch.score[row] + rest / 255 * tail[row] >= least
-        if is_able and most(lengths, corpus.bounds.sketch[row]) * fine >= least:
+        if is_able and most(lengths, corpus.bounds.sketch, row) * fine >= least:
             score_row(query, corpus, row, near)
 
 
@@ -314,7 +314,7 @@ def _able(scratch: Scratch, n_seen: int, tail: Bytes, rest: float, least: float)
 
 
 @kernel
-def _offer_unlike(corpus: Corpus, score: Weights, near: List) -> None:
+def offer_unlike(corpus: Corpus, score: Weights, near: List) -> None:
     """Offer the things of rows with the score 0, which share no feature with the query, until no more can be taken."""
     owners, nothing = corpus.owners, dissimilarity(0.0, corpus.offset)
     if nothing > near.limit:
@@ -361,7 +361,7 @@ def score_row(query: Query, corpus: Corpus, row: int, near: List) -> None:
     for i in range(indptr[row], indptr[row + 1]):
         score += np.float64(query.weight_of[indices[i]]) * np.float64(data[i])
     value, owners = dissimilarity(score, corpus.offset), corpus.owners
-    if value <= near.limit:
+    if value <= min(near.limit, near.values[-1]):  # most are farther, and their owners need not be read
         offer_all(near.ids, near.values, owners, row, value, owners.several)
 
 
@@ -380,4 +380,4 @@ def _all(query: Query, corpus: Corpus, score: Weights, near: List) -> None:
             value = dissimilarity(score[row], corpus.offset)
             if value <= min(values[-1], near.limit):
                 offer_all(ids, values, owners, row, value, owners.several)
-    _offer_unlike(corpus, score, near)
+    offer_unlike(corpus, score, near)
