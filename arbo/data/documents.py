@@ -171,7 +171,7 @@ def marked_document(
     document_id: str, text: str, marked: Iterable[Marked], domain: str | None = None, metadata: Mapping[str, Any] = {}
 ) -> Document:
     """Return a document with these mentions; `mention_id` makes the ids of those without one."""
-    uses = Counter[str]()
+    uses: Counter[str] = Counter()  # `Counter[str]()` takes three times as long
     mentions = tuple([marked_mention(one, document_id, text, uses) for one in marked])
     return Document(document_id, text, mentions, domain, metadata)
 

@@ -21,7 +21,7 @@ Convert = Callable[[Any], Any]
 def parse(line: str) -> object:
     """Parse a line of JSON, or a whole file; raise DataError for invalid JSON and repeated keys."""
     try:
-        return json.loads(line, object_pairs_hook=_object)
+        return _DECODER.decode(line)
     except DataError:
         raise
     except json.JSONDecodeError as error:
@@ -49,8 +49,7 @@ def fields(
     """
     if not isinstance(record, dict):
         raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
-    id_ = record.get("id")
-    of = id_ if isinstance(id_, str) else of
+    of = id_ if isinstance(id_ := record.get("id"), str) else of
     for key in required:
         if key not in record:
             raise DataError(f"{what} needs the key {key!r}", id=of)
@@ -89,6 +88,7 @@ def a_kind(what: str, fits: Callable[[Any], bool], convert: Convert = lambda val
     return converted
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)  # `json.loads` would make one for each line
 string = a_kind("a string (in quotes)", lambda value: isinstance(value, str))
 strings = a_kind(
     "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value), tuple
