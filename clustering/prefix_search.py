@@ -19,7 +19,7 @@ from .vectors import Csr
 
 MOST_WITHIN, MOST_FEATURES = 0.375, 12
 """Above this dissimilarity, if vectors have more features on average, the bounds of all rows are better: prefixes took
-0.6 of their time for names with 11 features, 1.05 with 20 and 1.9 with 31, and for random letters 1.1 with 11."""
+0.7 of their time for names with 11 features, 1.05 with 20 and 1.9 with 31, and for random letters 1.1 with 11."""
 
 QUERIES_SHARE, FEW_ROWS = 2, 1 << 12
 """Prefixes are made if there is at least one query for two rows, as they take the time of some queries, and more than
