@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clustering.methods import Method, Metric, NilLinkage
     from clustering.progress import Progress, T, in_parallel, silent
     from clustering.search import offer
-    from clustering.vectors import Csr, Vectors, csr, offset_of
+    from clustering.vectors import Csr, Vectors, csr, lengths, offset_of
     from eval import *
     from eval import report
     from eval.alignment import best_alignment

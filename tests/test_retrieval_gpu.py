@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import arbo.retrieval.gpu
-from arbo.retrieval.gpu import torch_scanner
+from arbo.retrieval.gpu import byte_scanner, torch_scanner
 from arbo.retrieval.groups import Search
 from arbo.scale.work import opened
 from clustering.dense_search import faiss_scanner
@@ -36,9 +36,11 @@ def test_equal_to_faiss(seed: int, n: int, dim: int, k: int, metric: Metric, tie
     expected = nearest(queries, corpus, k, metric=metric)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arbo.retrieval.gpu, "_PRODUCTS", products)
-        found = nearest(queries, corpus, k, metric=metric, scanner=torch_scanner("cpu"))
-    assert found.ids.tolist() == expected.ids.tolist()
-    assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
+        patch.setattr(arbo.retrieval.gpu, "_ROWS", max(products, 7))
+        for scanner in (torch_scanner("cpu"), byte_scanner):
+            found = nearest(queries, corpus, k, metric=metric, scanner=scanner)
+            assert found.ids.tolist() == expected.ids.tolist()
+            assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
 
 
 @pytest.mark.parametrize("in_pool", [False, True])

@@ -82,13 +82,14 @@ class Search(NamedTuple):
 
 
 def best_scanner() -> Scanner:
-    """Return a scanner on the GPU if torch is loaded and has one, otherwise that of faiss."""
+    """Return a scanner by torch if it is loaded and has a GPU, or a processor that multiplies bytes; else by faiss."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        from arbo.retrieval.gpu import torch_scanner
+    has_gpu = torch is not None and torch.cuda.is_available()
+    if torch is None or not (has_gpu or getattr(torch.cpu, "_is_vnni_supported", bool)()):
+        return engine.faiss_scanner
+    from arbo.retrieval.gpu import byte_scanner, torch_scanner
 
-        return torch_scanner("cuda")
-    return engine.faiss_scanner
+    return torch_scanner("cuda") if has_gpu else byte_scanner
 
 
 def search_all(searches: Iterable[Search], k: int, **options: Any) -> Iterator[Neighbors]:
