@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-
 
 # Every script of benchmarks/; report.py comes last.
 SHORT := engine metrics cuts linking default training_speed corpora edges spacy_component serve everyday tables
-LONG  := average nil_clustering adaptive_mixup proxy_loss arborescence_training cross_encoder oslat no_kb neighbours review growth page explore field papers scale names_model
+LONG  := average dense nil_clustering adaptive_mixup proxy_loss arborescence_training cross_encoder oslat no_kb neighbours review growth page explore field papers scale names_model
 GPU   := gpu_embed_search
 nil_clustering_OPTIONS := --encoder all-MiniLM-L6-v2
 papers_OPTIONS := --seeds 1
