@@ -34,18 +34,18 @@ BUDGETS = {
     "arbo/linking": 1518,  # 1,400 with the linker
     "arbo/pipeline": 465,
     "arbo/results": 2171,  # 2,400
-    "arbo/retrieval": 1115,  # 1,000
+    "arbo/retrieval": 1155,  # 1,000
     "arbo/sample": 23,
     "arbo/scale": 579,  # 700
     "arbo/serve": 773,  # closes connections that wait
     "arbo/spans": 1098,  # 1,100 before a tagger (270)
     "arbo/text": 711,  # normalises many names in one pass; signs
     "arbo/training": 2256,  # 3,200
-    "clustering": 3553,  # 4,500
+    "clustering": 3547,  # 4,500
     "eval": 3045,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_025, 25_839, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_059, 25_843, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32
