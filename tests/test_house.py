@@ -45,7 +45,7 @@ BUDGETS = {
     "eval": 3045,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_059, 25_843, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_059, 25_844, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

@@ -63,6 +63,7 @@ def test_blank_names_are_clusters_of_their_own(missing: Any, more: dict[str, Any
     assert found.labels[[1, 2, 3, 6]].tolist() == own.discover(there).labels.tolist()
     assert own.add(own.discover(names[:3]), names[3:]).labels[4:6].tolist() == ["new-4", "new-5"]
     assert own.refit(found).labels.tolist() == found.labels.tolist()
+    assert len(arbo.Linker(config={**more, "treat_as": "list"}).discover([missing] * 2).clusters) == 2
     linked = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")]), config=more).link(names)
     assert {link.entity for link in linked.links if not link.name.strip()} == {None}
     assert len({*linked.labels[[0, 4, 5]]}) == 3

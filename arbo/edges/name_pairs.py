@@ -51,12 +51,12 @@ class EarlierNames(NamedTuple):
     @classmethod
     def of(cls, tokens: list[str], token: Ids, begin: Ids, kind: npt.NDArray[np.int8]) -> Self:
         """Count the tokens of names, see `NameTable`; no pair is scored yet."""
-        size, n = np.diff(begin), len(begin) - 1
+        size, n, some = np.diff(begin), len(begin) - 1, max(len(begin) - 1, 1)
         owner = np.repeat(np.arange(n), size)
         distinct = sorted_unique(owner * len(tokens) + token)
         holders = np.bincount(distinct % max(len(tokens), 1), minlength=len(tokens))
-        shares = [len(sorted_unique(owner[kind[token] == which])) / max(n, 1) for which in (LEGAL, NUMBER, TITLE)]
-        of_list = [np.log(max(n, 1)), (size == 1).mean(), *shares, size.mean(), n / max(len(tokens), 1)]
+        shares = [len(sorted_unique(owner[kind[token] == which])) / some for which in (LEGAL, NUMBER, TITLE)]
+        of_list = [np.log(some), (size == 1).sum() / some, *shares, size.sum() / some, n / max(len(tokens), 1)]
         text = np.frombuffer("\n".join(tokens).encode(), np.uint8)
         ends = [np.bincount(token[place[size > 1]], minlength=len(tokens)) for place in (begin[:-1], begin[1:] - 1)]
         at_both = np.sort(np.minimum(*ends)[kind == WORD])[-_MOST_WORDS:].sum()
