@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self
 
@@ -19,6 +20,7 @@ from scipy.sparse import csr_matrix
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.data.arrow import codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, ranges, sorted_unique
+from arbo.retrieval.retrieval import Retrieval
 from arbo.text.names import normalize_name
 from arbo.text.phrases import PRONOUNS, TOKEN, head_of, tokens_of
 from arbo.text.words import STOP_WORDS, sentences, words
@@ -132,6 +134,18 @@ class Facts(NamedTuple):
         of = self.columns
         phrase = (of["start"] > 0) & (of["start"] <= _DEFINITE) & (of["capitals"] == 0)
         return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
+
+    def with_documents(self, retrieval: Retrieval) -> tuple[Retrieval, Retrieval]:
+        """Return the retrieval, and one where a candidate is as near as to the nearest mention of the document.
+
+        "Bell" can mean many entities; the one that another mention of the document names in full is the likeliest.
+        """
+        ids, dissimilarity = retrieval.entities
+        key = self.columns["document"][:, None] * (retrieval.n_entities + 1) + ids + 1
+        _, pair = np.unique(key, return_inverse=True)
+        least = np.full(pair.max(initial=0) + 1, np.inf, np.float32)
+        np.minimum.at(least, pair.ravel(), dissimilarity.ravel())
+        return retrieval, replace(retrieval, entities=Neighbors(ids, least[pair].reshape(ids.shape)))
 
 
 def hashed_words(texts: Sequence[str]) -> csr_matrix:
@@ -348,15 +362,18 @@ def _between(facts: Facts, group: Ids, counted: Ids | int, first: Ids, second: I
 
 
 _OF_NAME = ("preferred", "name_words", "name_capital", "in_brackets")
-ENTITY_FEATURES = (*_EITHER, *_COMPARED, *_OF_NAME, "definition_context", "definition_document", "similarity")
+_NEAR = ("similarity", "lead", "similarity_in_document")
+ENTITY_FEATURES = (*_EITHER, *_COMPARED, *_OF_NAME, "definition_context", "definition_document", *_NEAR)
 """The columns of `entity_features`."""
 
 
-def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: Ids, similarity: Floats) -> Floats:
+def entity_features(
+    facts: Facts, entities: EntityNames, near: Sequence[Retrieval], mention: Ids, entity: Ids
+) -> Floats:
     """Return the features of pairs of a mention and an entity; (pairs, features).
 
     Of the names of the entity, the mention is compared with the most similar one. For each pair, ``mention`` is a row
-    of ``facts``, ``entity`` a row of the knowledge base, and ``similarity`` that by the encoder.
+    of ``facts``, ``entity`` a row of the knowledge base. ``near`` is from `Facts.with_documents`.
     """
     row = np.searchsorted(entities.entities, entity)
     name = entities.most_alike(facts.names, mention, row)
@@ -367,7 +384,8 @@ def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: I
     for matrix, at in ((facts.context, mention), (facts.documents, document)):
         about = products(matrix, entities.definitions, at, row)
         columns.append(np.where(entities.defined[row], about, np.nan))
-    return np.stack([*columns, similarity], axis=1, dtype=np.float32, casting="unsafe")
+    columns += [*near[0].evidence(entity, mention).T, near[1].evidence(entity, mention)[:, 0]]
+    return np.stack(columns, axis=1, dtype=np.float32, casting="unsafe")
 
 
 class EntityNames(NamedTuple):

@@ -97,11 +97,11 @@ class EdgeModel:
         )
         if kb is not None and trees is not None:
             entity, target = node[of_entity].astype(np.int32), mention[of_entity]
-            about = facts, EntityNames.of(kb, entity), retrieval
+            about = facts, EntityNames.of(kb, entity), facts.with_documents(retrieval)
             reasons.features[of_entity], reasons.log_odds[of_entity] = largest_shares(
                 ENTITY_FEATURES,
                 len(target),
-                lambda some: trees.shares(candidate_features(*about, target[some], entity[some])),
+                lambda some: trees.shares(entity_features(*about, target[some], entity[some])),
             )
         return reasons
 
@@ -123,9 +123,10 @@ class EdgeModel:
         assert self.entities is not None
         ids = retrieval.entities.ids
         mention, entity = np.nonzero(ids >= 0)[0], ids[ids >= 0]
-        names, weight = EntityNames.of(kb, entity), np.empty(len(entity), np.float32)
+        about = facts, EntityNames.of(kb, entity), facts.with_documents(retrieval)
+        weight = np.empty(len(entity), np.float32)
         for some in blocks(len(entity)):
-            features = candidate_features(facts, names, retrieval, mention[some], entity[some])
+            features = entity_features(*about, mention[some], entity[some])
             weight[some] = weights_of(self.entities.scores(features), features, ENTITY_FEATURES)
         scores = np.full(ids.shape, -np.inf, np.float32)
         scores[ids >= 0] = -weight
@@ -164,12 +165,6 @@ class EdgeModel:
 
     def _forests(self) -> dict[str, dict[str, Any] | None]:
         return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}
-
-
-def candidate_features(facts: Facts, names: EntityNames, retrieval: Retrieval, mention: Ids, entity: Ids) -> Floats:
-    """Return the features of pairs of a mention and one of the entities with these names; (pairs, features)."""
-    similarity = retrieval.similarity(retrieval.dissimilarity_to(entity, mention))
-    return entity_features(facts, names, mention, entity, similarity)
 
 
 def weights_of(log_odds: LogOdds, features: Floats, names: tuple[str, ...]) -> Floats:

@@ -9,8 +9,8 @@ from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import learnt_from
 from arbo.data.gold import Gold
-from arbo.edges.features import EntityNames, Facts, distinct, mention_features, mention_pairs, searched
-from arbo.edges.model import EdgeModel, candidate_features
+from arbo.edges.features import EntityNames, Facts, distinct, entity_features, mention_features, mention_pairs, searched
+from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError
@@ -106,7 +106,7 @@ def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[
 def _entity_examples(retrieval: Retrieval, facts: Facts, corpus: Corpus, kb: KnowledgeBase) -> Examples:
     gold, ids = Gold.of(corpus, kb), retrieval.entities.ids
     mention, entity = np.nonzero(ids >= 0)[0], ids[ids >= 0]
-    features = candidate_features(facts, EntityNames.of(kb, entity), retrieval, mention, entity)
+    features = entity_features(facts, EntityNames.of(kb, entity), facts.with_documents(retrieval), mention, entity)
     right, known = gold.mention * len(kb) + gold.rows, gold.annotated[mention]
     return features[known], np.isin(mention * len(kb) + entity, right)[known]
 
