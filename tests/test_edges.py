@@ -280,6 +280,16 @@ def test_names_of_other_documents_teach_and_own_names_do_not() -> None:
         assert (held_out[0][:, letters] > 0.99).all()
 
 
+def test_a_candidate_is_as_near_as_to_the_nearest_mention_of_its_document() -> None:
+    kb = [arbo.Entity("Q1", "Ada Bell"), arbo.Entity("Q2", "Bo Bell")]
+    documents = corpus("[Ada Bell] came. [Bell] left.", "[Bell] slept.")
+    retrieval = arbo.Linker(arbo.KnowledgeBase(kb)).retrieve(documents, k=0)
+    facts, rows = Facts.of(retrieval.inputs), np.arange(3)
+    alone, near = (one.evidence(np.zeros(3, np.int32), rows) for one in facts.with_documents(retrieval))
+    assert near[:, 0].tolist() == [alone[0, 0], alone[0, 0], alone[2, 0]]
+    assert near[1, 1] > 0.2 > alone[1, 1]
+
+
 def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:
     def line(id_: str, *labels: dict[str, object]) -> dict[str, object]:
         mentions = [{"spans": [[4 * n, 4 * n + 3]], **label} for n, label in enumerate(labels)]
