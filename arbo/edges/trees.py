@@ -59,7 +59,8 @@ class Trees(NamedTuple):
             below = [left[node], right[node]]
             value[node] = np.average(value[below], weights=count[below])
         feature = np.where(leaf, -1, nodes["feature_idx"])
-        columns = [feature, nodes["num_threshold"], left, right, nodes["missing_go_to_left"] > 0, value, roots]
+        finite = np.minimum(nodes["num_threshold"], np.finfo(np.float64).max)  # infinity parts NaN from all numbers
+        columns = [feature, finite, left, right, nodes["missing_go_to_left"] > 0, value, roots]
         return cls._of(columns, 1.0, float(model._baseline_prediction.ravel()[0]))
 
     def calibrated(self, features: Floats, correct: npt.NDArray[np.bool_]) -> Self:
