@@ -240,14 +240,12 @@ def blanc(table: Contingency) -> Counts:
 
 
 def _blanc_score(counts: Counts) -> Score:
-    halves = [half for half in (counts[:4], counts[4:]) if half[1]]  # the links that the key has
-    kinds = [recall_precision_f1(half) for half in halves]
-    return {
-        "recall": ratio(sum(kind["recall"] for kind in kinds), len(kinds)),
-        "precision": ratio(sum(kind["precision"] for kind in kinds), len(kinds)),
-        "f1": ratio(sum(kind["f1"] for kind in kinds), len(kinds)),
-        "counts": list(counts),
-    }
+    kinds = [recall_precision_f1(half) for half in (counts[:4], counts[4:]) if half[1]]  # the links that the key has
+
+    def mean(name: Literal["recall", "precision", "f1"]) -> float:
+        return ratio(sum(kind[name] for kind in kinds), len(kinds))
+
+    return {"recall": mean("recall"), "precision": mean("precision"), "f1": mean("f1"), "counts": list(counts)}
 
 
 METRICS: dict[Metric, Callable[[Contingency], Counts]] = {

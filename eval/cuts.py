@@ -32,10 +32,8 @@ class Cuts(Brief):
     threshold: FloatArray
     """(cuts,) in ascending order: -inf, where every leaf is alone, then the distinct heights. A cut applies all merges
     up to its threshold, and is valid up to the next threshold."""
-    clusters: IntArray
-    """(cuts,) number of clusters with a leaf that has a class."""
-    ari: FloatArray
-    """(cuts,) adjusted Rand index."""
+    clusters: IntArray  # (cuts,) number of clusters with a leaf that has a class
+    ari: FloatArray  # (cuts,) adjusted Rand index
     pairwise: Curves
     b3: Curves
     muc: Curves

@@ -49,10 +49,8 @@ class Comparison(NamedTuple):
 class Figure(Brief, ABC):
     """A score of a system (higher is better) with its uncertainty."""
 
-    score: float
-    """The score of all documents together; NaN for 0/0."""
+    score: float  # of all documents together; NaN for 0/0
     n_documents: int
-    """Number of documents."""
 
     @property
     def value(self) -> float:
@@ -159,16 +157,11 @@ class OfClusters(Figure):
     documents, or if one entity fills most of them, they are less reliable. `eval.cluster_lines` makes such figures.
     """
 
-    labels_true: IntArray
-    """(mentions,) true cluster"""
-    document: IntArray
-    """(mentions,) document, from 0 without gaps"""
-    n_documents: int
-    """number of documents with a mention"""
-    score: float
-    """score of all mentions, at most 1; NaN for 0/0"""
-    half_scores: Callable[[Resampling], FloatArray]
-    """scores of the half-samples, from `half_samples`; 0 for 0/0"""
+    labels_true: IntArray  # (mentions,) true cluster
+    document: IntArray  # (mentions,) document, from 0 without gaps
+    n_documents: int  # number of documents with a mention
+    score: float  # score of all mentions, at most 1; NaN for 0/0
+    half_scores: Callable[[Resampling], FloatArray]  # scores of the half-samples, from `half_samples`; 0 for 0/0
 
     def interval(self, how: Resampling) -> Interval | None:
         """Return the percentiles of the deviations around the score."""

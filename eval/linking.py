@@ -76,12 +76,9 @@ class MacroScores:
     """
 
     accuracy: float
-    accuracy_normalized: float | None
-    """None without candidates"""
-    recall: dict[int, float]
-    """mean recall by k"""
-    groups: dict[Any, LinkingCounts]
-    """counts by label, in the order in which the labels first occur; groups without a concept are in no mean"""
+    accuracy_normalized: float | None  # None without candidates
+    recall: dict[int, float]  # mean recall by k
+    groups: dict[Any, LinkingCounts]  # by label, as the labels first occur; groups without a concept are in no mean
 
     def as_dict(self) -> dict[str, Any]:
         """Return the means and the counts of each group; ready for JSON where the labels are strings or numbers."""

@@ -24,8 +24,7 @@ class Report:
     """
 
     title: str
-    systems: Mapping[str, Mapping[str, Line]]
-    """The computed lines by system, then by name."""
+    systems: Mapping[str, Mapping[str, Line]]  # the computed lines by system, then by name
     how: Resampling | None
 
     @classmethod

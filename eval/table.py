@@ -134,11 +134,6 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
 
 
-def _markdown(text: str) -> str:
-    html = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~$])", r"\\\1", html)
-
-
 _LATEX_CHARACTERS: dict[str, str | int | None] = {
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
@@ -153,7 +148,11 @@ _LATEX_CHARACTERS: dict[str, str | int | None] = {
 
 
 _TEXT = _Format(plain, ">{}", "> the best of its line")
-_MARKDOWN = _Format(_markdown, "**{}**", "bold: the best of its line")
+_MARKDOWN = _Format(
+    lambda text: re.sub(r"([\\`*_\[\]|~$])", r"\\\1", html.escape(plain(text), quote=False)),
+    "**{}**",
+    "bold: the best of its line",
+)
 _HTML = _Format(lambda text: html.escape(plain(text)), "<b>{}</b>", "bold: the best of its line")
 _LATEX = _Format(
     lambda text: plain(text).translate(str.maketrans(_LATEX_CHARACTERS)),
