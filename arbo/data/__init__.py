@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Any
 from arbo.declared import declared
 
 if TYPE_CHECKING:
-    from arbo.data.corpus import (
-        Corpus as Corpus,
-        MentionInput as MentionInput,
-        mention_inputs as mention_inputs,
-        names_of as names_of,
-    )
-    from arbo.data.documents import Document as Document, Entity as Entity, Marked as Marked, Mention as Mention
-    from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
-    from arbo.data.records import OnError as OnError, Records as Records
+    from arbo.data.corpus import Corpus, MentionInput, mention_inputs, names_of
+    from arbo.data.documents import Document, Entity, Marked, Mention
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.data.records import OnError, Records
 
 _HOME = declared(__file__)
 

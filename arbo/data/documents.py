@@ -91,10 +91,11 @@ class Document:
         if self.domain is not None:
             check_text(self.domain, "the domain of the document", of=self.id)
         check_metadata(self.metadata, of=self.id)
-        if not isinstance(self.mentions, tuple):
-            raise DataError(f"mentions must be a tuple of Mention, not {type(self.mentions).__name__}", id=self.id)
         seen: set[str] = set()
-        for mention in self.mentions:
+        for mention in self.mentions if isinstance(self.mentions, tuple) else (self.mentions,):
+            if not isinstance(mention, Mention):
+                wrong = f"mentions must be a tuple of Mention, not {type(mention).__name__}"
+                raise DataError(f"{wrong}; arbo.Corpus.of makes documents of dicts", id=self.id)
             self._check(mention)
             if mention.id in seen:
                 wrong = f"document {self.id!r} has two mentions with this id"

@@ -41,7 +41,7 @@ class Exchange(NamedTuple):
         row, is_same = self._rows()
         n_kept = int((row >= 0).sum())
         counts = {"new": len(self.after.ids) - n_kept, "gone": len(row) - n_kept}
-        replaced = _rows_of(_hashed(self.replaced), self.before.ids)
+        replaced = _rows_of(hashes_of(strings([*self.replaced])), self.before.ids)
         counts |= {"changed": n_kept - int(is_same.sum()), "replaced": int((replaced >= 0).sum())}
         return {name: count for name, count in counts.items() if count}
 
@@ -58,7 +58,7 @@ class Exchange(NamedTuple):
     def causes(self, ids: Iterable[str]) -> dict[str, str]:
         """Say what happened to entities; those that have not changed are left out."""
         named = list(dict.fromkeys(ids))
-        hashes = _hashed(named)
+        hashes = hashes_of(strings(named))
         was, now = (_rows_of(hashes, keys.ids) for keys in self[:2])
         causes = {}
         for id_, one, other in zip(named, was.tolist(), now.tolist(), strict=True):
@@ -74,10 +74,6 @@ class Exchange(NamedTuple):
         """Return the row of each earlier entity now, by its id, or -1; and whether its content is the same."""
         row = _rows_of(self.before.ids, self.after.ids)
         return row, (row >= 0) & (np.append(self.after.contents, np.uint64(0))[row] == self.before.contents)
-
-
-def _hashed(ids: Iterable[str]) -> Hashes:
-    return hashes_of(strings([*ids]))
 
 
 def _rows_of(ids: Hashes, there: Hashes) -> Ints:

@@ -58,7 +58,8 @@ def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | No
     """Return the documents or tables of what `Corpus.of` takes, notes on names, and the `index_of` the frame."""
     items = items_of(table, "documents", "read_documents")
     columns = {*items[0]} if items and isinstance(items[0], Mapping) else None
-    if are_names(table, items):
+    first = next((item for item in items if _plain(item) is not None), "" if items else None)
+    if isinstance(first, str) or (hasattr(table, "iloc") and not hasattr(table, "columns")):  # names, or a Series
         tables, index = tables_of_names(table, items), index_of(table)
     elif columns is None:
         return [document_of_doc(str(row), item) if is_doc(item) else item for row, item in enumerate(items)], None, {}
@@ -112,12 +113,6 @@ def index_of(table: Any) -> dict[str, str | None]:
 def placed(items: Iterable[Any]) -> list[Placed]:
     """Return items in memory with their places."""
     return [(f"row {number}", item) for number, item in enumerate(items)]
-
-
-def are_names(table: Any, items: Sequence[Any]) -> bool:
-    """Return whether the items are names: the first that is there is a string, or the table is a pandas Series."""
-    first = next((item for item in items if _plain(item) is not None), "" if items else None)
-    return isinstance(first, str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
 
 
 def tables_of_column(table: Any, rows: Sequence[Any], name: str) -> Tables:
