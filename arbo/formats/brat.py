@@ -106,19 +106,15 @@ def _document(document_id: str, text: str, file: Path, annotations: str, records
     gold, others = defaultdict[str, dict[str, None]](dict), list[str]()
     for number, columns in lines:
         with records.record(file, number, kind="lines"):
-            others += ["\t".join(columns)] if _is_other(columns) else []
+            is_note = columns[0].startswith("#") and "".join(columns[1:2]).startswith("AnnotatorNotes T")
+            if columns != [""] and not (is_note or columns[0][:1] in ("T", "N")):
+                others.append("\t".join(columns))
             for target, concept in _concepts(columns, document_id, records.notes):
                 if target not in mentions:
                     raise DataError("this mention has a gold id but no T line; add one, or drop the id", id=target)
                 gold[target][concept] = None
     marked = (one._replace(gold=(*gold[name],) or None) for name, one in mentions.items())
     return marked_document(document_id, text, marked, metadata={_OTHERS: others} if others else {})
-
-
-def _is_other(columns: list[str]) -> bool:
-    """Return whether a line is neither a mention nor an id of one."""
-    is_note = columns[0].startswith("#") and "".join(columns[1:2]).startswith("AnnotatorNotes T")
-    return columns != [""] and not (is_note or columns[0][:1] in ("T", "N"))
 
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> Marked:

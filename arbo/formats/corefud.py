@@ -70,7 +70,7 @@ def pieces(file: Path, _: object) -> Iterator[Piece]:
     """Yield the fields of entities and the sentences of each document; the name is its id."""
     name = stem = file.name.partition(".")[0]
     n, fields, sentences = 0, _FIELDS, list[Block]()
-    for block in blocks(file, None):
+    for block in chain(blocks(file, None), [Piece([(0, "# newdoc")], file)]):  # the last one ends the last document
         said = _said(block.content)
         if "newdoc" in said:
             if sentences:
@@ -79,8 +79,6 @@ def pieces(file: Path, _: object) -> Iterator[Piece]:
             name = said["newdoc"] or f"{stem}:{n}"
         fields = said.get("global.Entity", fields)
         sentences.append(block.content)
-    if sentences:
-        yield Piece((fields, sentences), file, sentences[0][0][0], name)
 
 
 def _said(block: Block) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Share code between readers of ontologies: flags, and the ids of obsolete terms."""
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,17 +45,12 @@ def read_entities(
     successor = {ids[0]: replacements[0] for ids, replacements in obsolete if len(replacements) == 1}
     merged: defaultdict[str, list[str]] = defaultdict(list)
     for ids, _ in obsolete:
-        end = _follow(ids[0], successor, records.ids)
-        if end is not None:
+        end, seen = ids[0], set[str]()
+        while end not in records.ids and end in successor and end not in seen:
+            seen.add(end)
+            end = successor[end]
+        if end in records.ids:
             merged[end] += ids
             records.notes["obsolete terms mapped to their replacement"] += 1
     kb = KnowledgeBase(records)
     return kb.with_alternative_ids(merged.get(id_, ()) for (id_,) in kb.columns("id")) if merged else kb
-
-
-def _follow(term_id: str | None, successor: Mapping[str, str], live: Container[str | None]) -> str | None:
-    seen: set[str | None] = {None}
-    while term_id not in live and term_id not in seen:
-        seen.add(term_id)
-        term_id = successor.get(term_id or "")
-    return term_id if term_id in live else None

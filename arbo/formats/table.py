@@ -157,9 +157,8 @@ def read_entities(
     first = read_head(files[0]).partition("\n")[0] if kind in ("csv", "tsv") else ""
     first = " ".join(cells_of(files[0], kind)[0][1]) if kind == "xlsx" else first
     if is_other := n > 1 and "synonym" in first.lower():  # a separator that is not arbo's own
-        parts = pc.split_pattern(names, ";")
-        values = pc.utf8_trim_whitespace(parts.values)
-        split = pa.ListArray.from_arrays(parts.offsets.take(starts(sizes)), values).cast(aliases.type)
+        parts = _items(names, ";")
+        split = pa.ListArray.from_arrays(parts.offsets.take(starts(sizes)), parts.values).cast(aliases.type)
         kb = kb.changed(kb.table.set_column(kb.table.schema.get_field_index("aliases"), "aliases", split))
     kb.notes.update({_SPLIT if is_other else _ONE_EACH: n})
     return kb
@@ -201,11 +200,11 @@ def _columns(file: Path, kind: Kind, header_of: HeaderOf) -> dict[str, pa.Array]
     sizes = [np.from_dlpack(pc.binary_length(column)) for column in trimmed]
     rows = np.flatnonzero(np.sum(sizes, axis=0))  # those that are not blank
     filled = (column.take(numbers(rows, missing=size[rows] == 0)) for column, size in zip(trimmed, sizes, strict=True))
-    return {name: _items(cells) if name in _LISTS else cells for name, cells in zip(header, filled, strict=True)}
+    return {name: _items(cells, "|") if name in _LISTS else cells for name, cells in zip(header, filled, strict=True)}
 
 
-def _items(cells: pa.Array) -> pa.Array:
-    lists = pc.split_pattern(cells, "|")
+def _items(cells: pa.Array, separator: str) -> pa.Array:
+    lists = pc.split_pattern(cells, separator)
     return pa.ListArray.from_arrays(lists.offsets, pc.utf8_trim_whitespace(lists.values))
 
 
