@@ -352,19 +352,16 @@ def check_output(out: Path, kind: str, endings: Collection[str], *inputs: Path |
     check_writable(out)
     if out.is_dir():
         raise UsageError(f"cannot write {out}: it is a folder; choose another path")
-    if out.exists() and out.stat().st_size and not re.match(_BEGINS[kind], _head(out)):
-        raise UsageError(f"{out} exists, and arbo did not write it; choose another path, or remove this file first")
+    if out.exists() and out.stat().st_size:
+        from pyarrow.parquet import read_schema
+
+        head = ""  # of a damaged file
+        with suppress(ArboError, OSError, ValueError):
+            head = read_head(out)
+            head = ",".join(read_schema(out).names) if head.startswith("PAR1") else head
+        if not re.match(_BEGINS[kind], head):
+            raise UsageError(f"{out} exists, and arbo did not write it; choose another path, or remove this file first")
     out.parent.mkdir(parents=True, exist_ok=True)
-
-
-def _head(file: Path) -> str:
-    """Return the beginning of a file, or the columns of a Parquet file; "" if it is damaged."""
-    from pyarrow.parquet import read_schema
-
-    with suppress(ArboError, OSError, ValueError):
-        head = read_head(file)
-        return ",".join(read_schema(file).names) if head.startswith("PAR1") else head
-    return ""
 
 
 def check_no_input(file: Path, *inputs: Path | None) -> None:

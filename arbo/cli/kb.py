@@ -172,7 +172,7 @@ def convert(
 def index(
     kb: options.KbArgument,
     out: Annotated[Path, Option(help="Folder to write; an earlier index there is replaced.")],
-    how: Annotated[Chosen, Shown((MODELS.fields("encoder"), ENCODER, READING, JOB), KB)],
+    how: Annotated[Chosen, Shown((MODELS._replace(only="encoder"), ENCODER, READING, JOB), KB)],
 ) -> None:
     """Encode a knowledge base once, and keep it in a folder that opens at once and takes little memory.
 

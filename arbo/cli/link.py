@@ -224,7 +224,7 @@ def _learnt(
 
 
 _DISCOVERED = (*DOCS, "evidence", "k", "treat_as", "workers", "ray")
-_ALONE = MODELS.fields("encoder edges config threshold")
+_ALONE = MODELS._replace(only="encoder edges config threshold")
 
 
 def discover(
@@ -311,7 +311,7 @@ def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase |
 _KB = "The knowledge base of the run, if its file has moved, or a new release, read as the run read its own."
 _YES = "Take a --kb in which more than half of the entities are gone or have changed."
 _DOCS = "Files, folders, patterns in quotes, or `-`."
-_GIVEN = CORRECTIONS.fields("corrections")
+_GIVEN = CORRECTIONS._replace(only="corrections")
 _ANEW = "Search all documents of the run again; nothing should change."
 _REMOVE = "Remove the document or mention with this id; may be repeated."
 
@@ -319,7 +319,7 @@ _REMOVE = "Remove the document or mention with this id; may be repeated."
 def add(
     run: options.Run,
     out: Annotated[Path, Option(help="Run folder to write; RUN is not changed.")],
-    how: Annotated[Chosen, Shown((READING, MODELS.fields("edges"), _GIVEN, JOB), (*DOCS, "workers", "ray"))],
+    how: Annotated[Chosen, Shown((READING, MODELS._replace(only="edges"), _GIVEN, JOB), (*DOCS, "workers", "ray"))],
     docs: Annotated[list[Path] | None, Argument(metavar="[DOCS]...", help=_DOCS)] = None,
     remove: Annotated[list[str] | None, Option(metavar="ID", help=_REMOVE)] = None,
     anew: Annotated[bool, Option("--anew", help=_ANEW)] = False,

@@ -123,10 +123,6 @@ class Group(NamedTuple, Generic[S]):
         texts = field_texts(self.module, self.settings)
         return {name: texts[name] for name in self.only.split() or texts}
 
-    def fields(self, names: str) -> Group[S]:
-        """Return the group with only some fields."""
-        return self._replace(only=names)
-
     @property
     def defaults(self) -> S:
         """The settings with the default of each field."""
@@ -135,7 +131,7 @@ class Group(NamedTuple, Generic[S]):
 
 
 LINKER: Group[LinkerConfig] = Group("linker", "arbo.linking.config", "LinkerConfig")
-ABBREVIATIONS = LINKER.fields("expand_abbreviations")
+ABBREVIATIONS = LINKER._replace(only="expand_abbreviations")
 ENCODER: Group[EncoderConfig] = Group("encoder", "arbo.encoders.encoder_config", "EncoderConfig")
 DOCS, KB = ("docs_format", "types", "text_column"), ("kb_format",)
 """The options that say how documents and a knowledge base are read."""

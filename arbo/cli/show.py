@@ -335,7 +335,7 @@ def _ask_words(what: str, default: str) -> str:
 _HOST = "Address to listen at; `0.0.0.0` lets other computers in, without a password."
 Port = Annotated[int, Option(metavar="N", min=0, max=65_535, help="Port to listen at; 0 for any free one.")]
 
-_MODELS = MODELS.fields("encoder edges config reranker")
+_MODELS = MODELS._replace(only="encoder edges config reranker")
 
 
 def serve(

@@ -159,7 +159,7 @@ _NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-
 
 def edges(
     docs: options.Documents,
-    how: Annotated[Chosen, Shown((LINKER, MODELS.fields("encoder"), ENCODER, READING, JOB), DOCS + KB)],
+    how: Annotated[Chosen, Shown((LINKER, MODELS._replace(only="encoder"), ENCODER, READING, JOB), DOCS + KB)],
     dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     kb: options.OptionalKb = None,
@@ -286,7 +286,7 @@ def reranker(
 _METHOD = f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]"
 _OBJECTIVE = "Score to maximise: with --kb accuracy_with_nil (default) or nil_f1; else ari (default), b3, conll or lea."
 
-_MODELS = MODELS.fields("encoder edges reranker")
+_MODELS = MODELS._replace(only="encoder edges reranker")
 
 
 def tune(
