@@ -46,7 +46,11 @@ def build_index(
     base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
     fitted, entities = encoded(base, maker, announce)
     corpus = entities.whole if isinstance(entities, NamedEntities) else entities
-    arrays = {"kb": {"hashes": base.hashes, "places": base.places}, "encoder": _state(fitted, maker)}
+    state = fitted.frequencies.arrays() if isinstance(fitted, NgramEncoder) and fitted.frequencies is not None else {}
+    if not state and fitted is not maker:
+        wrong = f"an index cannot hold a fitted {type(fitted).__name__}"
+        raise UsageError(f"{wrong}; its `fit` must return the encoder itself")
+    arrays = {"kb": {"hashes": base.hashes, "places": base.places}, "encoder": state}
     arrays |= {"vectors": corpus.arrays(), "words": word_index(base).arrays(), "keys": base.keys._asdict()}
     known = {"entities": len(base), "fingerprint": base.fingerprint, "notes": base.notes}
     write_index(path, known, maker.settings, base.table, arrays)
@@ -88,14 +92,6 @@ def word_index(kb: KnowledgeBase) -> WordIndex:
     if kb.stored is None:
         return WordIndex.of(kb)
     return _mapped(kb.stored, "words", partial(WordIndex.from_arrays, n_entities=len(kb)))
-
-
-def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
-    if isinstance(fitted, NgramEncoder) and fitted.frequencies is not None:
-        return fitted.frequencies.arrays()
-    if fitted is encoder:
-        return {}
-    raise UsageError(f"an index cannot hold a fitted {type(fitted).__name__}; its `fit` must return the encoder itself")
 
 
 def check_index(kb: KnowledgeBase) -> None:

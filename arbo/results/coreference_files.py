@@ -23,12 +23,9 @@ _Chains = Collection[Sequence[Hashable]]
 class PairedCounts(NamedTuple):
     """The counts of a response against a key."""
 
-    documents: dict[str, CoreferenceCounts]
-    """of every document of the key, in its order, with those of the mentions"""
-    missing: tuple[str, ...]
-    """documents of the key that are missing from the response, counted as empty responses"""
-    ignored: tuple[str, ...]
-    """documents that only the response has"""
+    documents: dict[str, CoreferenceCounts]  # of every document of the key, in its order, with those of the mentions
+    missing: tuple[str, ...]  # documents of the key that are missing from the response, counted as empty responses
+    ignored: tuple[str, ...]  # documents that only the response has
 
     @property
     def total(self) -> CoreferenceCounts:
