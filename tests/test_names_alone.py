@@ -278,6 +278,7 @@ APART = [
     ("Barack Obama", "Michelle Obama"),
     ("Queensland, Australia", "Australia"),
     ("C", "hepatitis C"),
+    ("storage disease I", "storage disease II", "storage disease III", "storage disease IX", "storage disease X"),
 ]
 TOGETHER = [
     ("Kelp & Blight Ltd", "Kelp and Blight Limited", "KELP AND BLIGHT"),
@@ -285,6 +286,7 @@ TOGETHER = [
     ("Adolescent Series 2031 Airliner", "Adolescent Series2031 Airliner"),
     ("International Business Machines", "IBM"),
     ("Gazzetta", "Gazzeta"),
+    ("fish odour type II", "fish odour type 2"),
 ]
 LISTED = [*("Marsh Fever", "marsh fever", "Marsh-Fever Ltd", "Kelp", "Kelp Inc", "Paris", "Tern Optics")]
 EDGE = st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from([float(SAME), -0.2, 0.25, 0.5, 1.5]))

@@ -31,6 +31,10 @@ _TITLES = (
 _SMALL = "the a an of and or for in on at to by with de la le les des du di del der die das den van von und et"
 _KIND = {word: kind for kind, words in ((SMALL, _SMALL), (LEGAL, _LEGAL), (TITLE, _TITLES)) for word in words.split()}
 """The kinds of known words; a title that is a legal form too is a title."""
+_UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
+_NUMERALS = {"x" * ten + unit: f"{ten}{one}".lstrip("0") for ten in range(4) for one, unit in enumerate(_UNITS)}
+_ROMAN = {roman: number for roman, number in _NUMERALS.items() if len(roman) > 1}
+"""Roman numerals of two letters or more, up to 39, as numbers."""
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?:[^\W\d_](?!\w))?")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?!s\b)")
@@ -41,8 +45,10 @@ _AS = str.maketrans({"\u00df": "ss", "\u00f8": "o", "\u0142": "l", "\u0111": "d"
 def tokens_of(names: Sequence[str]) -> list[list[str]]:
     """Return the words, numbers and signs of each name, at most `MOST`, without case and accents; "?" for none.
 
-    >>> tokens_of(["Müller & Söhne G.m.b.H.", "XR-909", "C++"])
-    [['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++']]
+    A Roman numeral that does not come first is a number.
+
+    >>> tokens_of(["Müller & Söhne G.m.b.H.", "XR-909", "C++", "Xi XIV"])
+    [['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++'], ['xi', '14']]
     """
     # All names are one text, divided by line breaks.
     text = "\n".join(name.replace("\n", " ") for name in names).casefold().replace("&", " and ")
@@ -50,7 +56,10 @@ def tokens_of(names: Sequence[str]) -> list[list[str]]:
         text = NOT_ASCII.sub(lambda run: without_marks(run[0].translate(_AS)), _UNSEEN.sub("", text))
     text = _APOSTROPHE.sub("", _DOTTED.sub(lambda some: some[0].replace(".", "") + " ", text))
     lines, signs = map(_TOKEN.findall, text.split("\n")[: len(names)]), map(signs_of, names)
-    return [line[: MOST - 1] + ([sign] if sign else []) or ["?"] for line, sign in zip(lines, signs, strict=True)]
+    return [
+        line[:1] + [_ROMAN.get(token, token) for token in line[1 : MOST - 1]] + ([sign] if sign else []) or ["?"]
+        for line, sign in zip(lines, signs, strict=True)
+    ]
 
 
 def kind_of(token: str) -> int:
