@@ -312,6 +312,9 @@ def test_an_initial_and_a_legal_form_are_no_difference_and_all_names_have_tokens
     near = Neighbors(np.arange(6)[:, None][::-1], np.full((6, 1), 0.5, np.float32))
     assert differ(table.features(first, second, near)).tolist() == [False, False, True, False, True]
     assert table.features(first, second, near).shape == (5, len(NAME_FEATURES))
+    terms = NameTable.of(["adrenal disorder I", "disorder of the adrenals II", "adrenal disorder"])
+    features = terms.features(np.array([0, 0, 1]), np.array([1, 2, 2]), near)
+    assert differ(features, are_terms=True).tolist() == [True, False, False]
     assert len(tokens_of(["word " * 100 + "+"])[0]) == MOST
     assert tokens_of(["\u2026"]) == [["?"]]
 

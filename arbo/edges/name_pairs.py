@@ -30,6 +30,7 @@ OF_LIST = NAME_FEATURES.index("names")  # the columns from here on are equal for
 _OF_PAIR = NAME_FEATURES.index("letters")
 _DIFFERENT = [NAME_FEATURES.index(name) for name in ("least_parts_left", "most_signs_left", "is_inside")]
 _IN_TERMS = [*map(NAME_FEATURES.index, ("least_numbers_left", "least_letters_left", "most_signs_left", "is_inside"))]
+_LETTER_AND_NUMBER = [*map(NAME_FEATURES.index, ("least_parts_left", "most_letters_left", "most_numbers_left"))]
 _OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
 _BOTH_ENDS, _MOST_WORDS = 0.015, 10
 """What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
@@ -136,7 +137,8 @@ def differ(features: Floats, are_terms: bool = False) -> Bools:
     Both have a word (unless they `are_terms`), a number or a letter that the other lacks, or one has a sign, or one is
     a letter of the other, or what comes after its last comma ("Queensland, Australia").
     """
-    return np.asarray((features[:, _IN_TERMS if are_terms else _DIFFERENT] > 0).any(axis=1))
+    apart = (features[:, _IN_TERMS if are_terms else _DIFFERENT] > 0).any(axis=1)
+    return np.asarray(apart | (features[:, _LETTER_AND_NUMBER] > 0).all(axis=1))
 
 
 def _ranks(first: Ids, second: Ids, lists: Neighbors) -> list[Floats]:
