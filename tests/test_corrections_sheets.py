@@ -134,3 +134,10 @@ def test_a_workbook_keeps_texts_as_they_are(tmp_path: Path, monkeypatch: pytest.
         read_cells(tmp_path / "run.xlsx", "mention_id")
     with pytest.raises(arbo.DataError, match="cannot be read: No such file"):
         read_cells(tmp_path / "none.xlsx", "mention_id")
+
+
+def test_an_id_that_ends_in_a_nought_stays_beside_others(tmp_path: Path) -> None:
+    (file := tmp_path / "sheet.csv").write_text("mention_id,entity_id,reviewed\na,250.0,ok\nb,,001.0\nc,V45,\n")
+    assert [line.value for line in corrections_of(file)] == ["250.0", "001.0"]  # codes of ICD-9
+    file.write_text(file.read_text().replace("V45", "7.0"))
+    assert [line.value for line in corrections_of(file)] == ["250", "001.0"]

@@ -85,7 +85,8 @@ def test_a_name_stands_in_the_text_beside_it_and_has_the_id_of_its_row(tmp_path:
     frame = pd.DataFrame({"id": [7, 9], "label": ["fen", None], "text": ["x", "y"]})
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.TSV", sep="\t", index=False)
-    for file in ("t.parquet", "t.TSV"):
+    (tmp_path / "t.xlsx.tsv").write_text((tmp_path / "t.TSV").read_text())
+    for file in ("t.parquet", "t.TSV", "t.xlsx.tsv"):
         assert [(one.id, one.text) for one in read_column(tmp_path / file, "label")] == [("7", "fen\nx"), ("9", " ")]
     with pytest.raises(arbo.DataError, match=r"line 1: there is no column 'label'; the columns are 'Name, context"):
         read_column(save_lines(tmp_path / "t.csv", *LINES), "label")

@@ -54,14 +54,15 @@ class ReadingConfig(Settings):
     @property
     def of_kb(self) -> dict[str, Any]:
         """What is set of a knowledge base, as `arbo.pipeline.saved_run.read_base` takes it."""
-        how = {"xrefs": self.kb_xrefs, "types": self.kb_types, "generic_names": None if self.generic_names else False}
+        generic = None if self.generic_names else False
+        how = {"format_": self.kb_format, "xrefs": self.kb_xrefs, "types": self.kb_types, "generic_names": generic}
         return {name: value for name, value in how.items() if value is not None}
 
     def knowledge_base(self, path: Path, columns: Mapping[str, str] | None = None) -> arbo.KnowledgeBase:
         """Read a knowledge base, and print what is noteworthy."""
         from arbo.pipeline.saved_run import read_base
 
-        kb = read_base(path, self.kb_format, columns=columns, tell=console.say, **self.of_kb)
+        kb = read_base(path, columns=columns, tell=console.say, **self.of_kb)
         _say_columns("entities", (metadata for (metadata,) in kb.columns("metadata")), path.name)
         return kb
 

@@ -15,6 +15,7 @@ from arbo.cli.inputs import READING, check_output
 from arbo.cli.options import DOCS, Chosen, Group, Shown
 from arbo.errors import UsageError, listed
 from arbo.files import write_lines
+from arbo.formats import ClusterFormat
 from arbo.settings import Number, Settings
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def evaluate(
         from arbo.spans.evaluation import run_scores
 
         name, first = next(iter(results.items()))
-        if (base := SavedRun(names[name], first).knowledge_base(kb, tell=console.say)) is None:
+        base = SavedRun(names[name], first).knowledge_base(kb, tell=console.say, **reading.of_kb)
+        if base is None:
             raise UsageError(f"--gold needs runs with a knowledge base, and {name} has none")
         evaluations = {name: run_scores(result, documents, base) for name, result in results.items()}
     else:
@@ -126,7 +128,6 @@ def evaluate(
             console.show(f"errors: {wrong}; arbo show {names[name]} --wrong lists them")
 
 
-ClusterFormat = Literal["conll", "corefud", "jsonl"]
 _RESPONSES = "Response files, one for each system; each is compared with the first."
 _FORMAT = "Format of all files. [default: jsonl for .jsonl, corefud for .conllu, else conll]"
 

@@ -37,6 +37,7 @@ _OfLines = Literal["conll", "corefud", "ecbplus", "ecbplus-events", "gsc", "hipe
 Graph = Literal["graphrag", "lightrag", "neo4j"]
 DocumentFormat = Literal[_Shared, _OfLines, Graph, "bioc", "brat", "docbin", "pubmed", "text"]
 KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "obographs", "umls"]
+ClusterFormat = Literal["conll", "corefud", "jsonl"]
 _OfRuns = Literal["csv", "tsv", "xlsx", "clusters"]
 ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "bioc", "brat", "conll", "corefud", Graph]
 Ids = Literal["links", "entities", "gold"]

@@ -84,6 +84,11 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     return tuple(files)
 
 
+def ending(file: Path) -> str:
+    """Return the ending of a file's name without ``.gz``, in lower case and without the point."""
+    return file.name.lower().removesuffix(".gz").rpartition(".")[2]
+
+
 def file_named(name: str, folder: Path) -> Path | None:
     """Return the file of a folder with a name, or with this name and `.gz`; None if there is neither."""
     return next((file for file in (folder / name, folder / f"{name}.gz") if file.is_file()), None)

@@ -28,7 +28,7 @@ from functools import partial
 from io import BytesIO, StringIO
 from itertools import chain, compress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ from arbo.data.rows import BLANK, COLUMNS, Placed, are_storable, documents_of, e
 from arbo.data.tables import blank_notes
 from arbo.errors import DataError
 from arbo.files import PathLike, write_whole
-from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, read_head, read_text, unpacked
+from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, ending, read_head, read_text, unpacked
 from arbo.formats.xlsx import joined_lists, read_cells
 
 Kind = Literal["csv", "tsv", "xlsx", "parquet"]
@@ -96,8 +96,8 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     ``text`` the text in which the mention stands, and ``context`` a text after it. The mention has the id of the
     document if no two rows have the same. Raise DataError if there is no such column.
     """
-    column_name, file = own_name(column), path.name.lower()
-    kind: Kind = "parquet" if ".parquet" in file else "tsv" if ".tsv" in file else "xlsx" if ".xlsx" in file else "csv"
+    column_name = own_name(column)
+    kind: Any = next((one for one in get_args(Kind) if one == ending(path)), "csv")
     rows = [*_rows(path, kind, partial(_header, column=column_name))]
     named = [row for _, row in rows if isinstance(row, dict)]
     if kind == "parquet" and named and column_name not in named[0]:  # a short line of CSV has no last cells

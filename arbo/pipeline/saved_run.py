@@ -90,8 +90,8 @@ def encoder_like(
 ) -> Encoder:
     """Load the encoder ``model``, else that of the settings in a file, else make an n-gram encoder.
 
-    ``fields`` are values, perhaps as texts, for fields of its `EncoderConfig`. Raise UsageError for a name that seems
-    misspelt, or if ``fields`` or ``cache`` are given for the n-gram encoder.
+    ``fields`` are values, perhaps as texts, for fields of its `EncoderConfig`. Raise UsageError if
+    ``fields`` or ``cache`` are given for the n-gram encoder.
     """
     model = settings.get("model", NGRAM) if model is None else model
     if model == NGRAM:
@@ -140,9 +140,9 @@ class SavedRun:
         if path is None and not os.path.exists(known_place):
             wrong = f"is no longer at {known_place}; move it back" if known_place else "has no known file; link again"
             raise UsageError(f"the knowledge base of {self.folder} {wrong}, or give it to --kb, if the verb has it")
-        known_how = {name: source[name] for name in ("xrefs", "types", "generic_names") if name in source} | how
+        known_how = {name: source[name] for name in ("xrefs", "types", "generic_names") if name in source}
         format_ = source.get("format") if place.suffix == Path(known_place).suffix else None
-        kb = read_base(place, format_, tell=tell, **known_how)
+        kb = read_base(place, tell=tell, **{"format_": format_, **known_how, **how})
         if not is_given and kb.fingerprint != known["fingerprint"]:
             follow = f"`arbo add {self.folder} --kb {place} --out NEW` follows it, or give the old one to --kb"
             raise UsageError(f"the knowledge base {place} has changed since {self.folder} was made; {follow}")

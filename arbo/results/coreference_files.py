@@ -3,18 +3,17 @@
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from arbo.data import Records
 from arbo.engine import Contingency, CoreferenceCounts, best_alignment, counts_from_contingency
 from arbo.errors import DataError
-from arbo.formats import conll, corefud, jsonl
-from arbo.formats.files import line_pieces
+from arbo.formats import ClusterFormat, conll, corefud, jsonl
+from arbo.formats.files import ending, line_pieces
 from arbo.progress import bars
 
-ClusterFormat = Literal["conll", "corefud", "jsonl"]
 Clusters = Mapping[str, Sequence[Sequence[Hashable]]]
 """The clusters of each document, by its name, each mention once; [] for a document without clusters."""
 _Chains = Collection[Sequence[Hashable]]
@@ -46,8 +45,7 @@ def read_clusters(
     Raise DataError, with file and line, if the file cannot be read or is malformed, or has no documents.
     """
     documents, records = dict[str, list[Sequence[Hashable]]](), Records[Any]("documents")
-    ending = file.name.lower().removesuffix(".gz").rpartition(".")[2]
-    kind = format_ or {"jsonl": "jsonl", "conllu": "corefud"}.get(ending, "conll")
+    kind = format_ or {"jsonl": "jsonl", "conllu": "corefud"}.get(ending(file), "conll")
     if kind == "jsonl":
         for piece in line_pieces(file, records):
             with records.record(piece.file, piece.line):
