@@ -227,6 +227,10 @@ def test_corrections_and_types_decide_what_is_merged(graphrag: Path, tmp_path: P
     result.export(tmp_path / "merged", "graphrag")
     titles = [row["title"] for row in tables(tmp_path / "merged", "entities")[0]]
     assert titles == ["SHERLOCK HOLMES", "HOLMES, SHERLOCK", "BAKER STREET", "WATSON"]
+    arbo.Linker().add(arbo.Linker().discover(documents), (), [{"same": ["e2", "e4"]}]).export(
+        tmp_path / "b", "graphrag"
+    )
+    assert tables(tmp_path / "b", "entities") == tables(tmp_path / "merged", "entities")
 
 
 def test_a_graph_that_has_changed_is_refused(graphrag: Path, tmp_path: Path) -> None:

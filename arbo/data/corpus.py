@@ -125,7 +125,7 @@ class Corpus(OnDemand[Document]):
             wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
         documents = (replace(document, domain=str(document.metadata["topic"])) for document in self)
-        return Corpus(documents, self.notes, self.index_names)
+        return Corpus(documents, self.notes, self.index_names, self.graph)
 
     @cached_property
     def order(self) -> Ids:

@@ -250,7 +250,8 @@ def check_release(run: Run, kb: KnowledgeBase | None) -> None:
 def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
     """Return these documents and further ones; raise DataError if the id of a further one is known already.
 
-    Names whose ids are numbers of rows are numbered on. An index gets the names of that of the documents.
+    Names whose ids are numbers of rows are numbered on. An index gets the names of that of the documents. Documents
+    that are all nodes of a graph stay so.
     """
     more, known = Corpus.of(further), documents.tables.documents["document_id"]
     ids: list[str] = more.tables.documents["document_id"].to_pylist()
@@ -269,7 +270,8 @@ def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
     tables = Tables.joined([documents.tables, more.tables])
     if rows_with(more.tables.mentions["mention_id"].to_pylist(), documents.tables.mentions["mention_id"]):
         check_ids(tables)
-    return Corpus(tables, Counter(documents.notes) + Counter(more.notes), documents.index_names)
+    graph = None if len(more) else documents.graph
+    return Corpus(tables, Counter(documents.notes) + Counter(more.notes), documents.index_names, graph)
 
 
 def _with(corpus: Corpus, what: Literal["documents", "mentions"], **columns: pa.Array) -> Corpus:
