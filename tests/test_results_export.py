@@ -171,6 +171,8 @@ def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path)
         result.export(tmp_path / "out", "docx")
     with pytest.raises(arbo.UsageError, match="ids 'link' is not one of links, entities, gold"):
         result.export(tmp_path / "out", "jsonl", ids="link")
+    with pytest.raises(arbo.UsageError, match="tables and graphs have the ids of the run; leave --ids link out"):
+        result.export(tmp_path / "out", "csv", ids="link")
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
         arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")
 

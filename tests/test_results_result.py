@@ -441,6 +441,8 @@ def test_decisions_are_told_with_what_followed() -> None:
     changes = diff(before, linker(base).link(documents, lines))
     assert changes.decisions == ["Ann: 'marsh fever' is kelp blight; 1 followed", "correction: 'blight' is rot"]
     assert "Ann: 'marsh fever' is kelp blight; 1 followed" in str(changes).splitlines()
+    waits = linker(base).link([*documents, document("f", "fever")], [{"mention": "f-0", "entity": "unknown"}])
+    assert diff(before, waits).decisions == []
 
 
 def test_changes_in_the_shell(run: Run, tmp_path: object, sample: Sample, capsys: pytest.CaptureFixture[str]) -> None:

@@ -445,6 +445,15 @@ def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
     # A document without any mention may be missing from the gold annotations.
     more, alone = (arbo.Linker(BASE).link(some) for some in ([*SAMPLE, document("Nothing here.", "empty")], SAMPLE))
     assert run_scores(more, SAMPLE, BASE).as_dict() == run_scores(alone, SAMPLE, BASE).as_dict()
+    one, two = (
+        document("ache and cold", "e"),
+        arbo.KnowledgeBase([arbo.Entity("D1", "ache"), arbo.Entity("D2", "cold")]),
+    )
+    marked = Corpus.of([replace(one, mentions=(Mention("m", "e", ((0, 13),), one.text, gold=("D2",)),))])
+    for ids, right in ((["D1", "D2"], 1), ("D1", 0)):
+        corrected = arbo.Linker(two).link(marked, [{"mention": "m", "entity": ids}])
+        assert run_scores(corrected, marked, two).links.counts.shared_mentions == right
+    assert run("evaluate", linked / "run", *gold, "--set", "kb_xrefs=MSH").code == 2  # the knowledge base has none
 
 
 def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path) -> None:

@@ -128,10 +128,11 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
 
 
 def _decisions(run: Run, changed: pa.ChunkedArray) -> list[str]:
-    """Return a sentence for each decision that changed mentions, in the order of the run."""
+    """Return a sentence for each decision that was obeyed and changed mentions, in the order of the run."""
     if run.correction_table is None or "follows" not in run.link_table.column_names:
         return []
-    records = map(json.loads, run.correction_table["record"].to_pylist())
+    lines = run.correction_table.filter(pc.equal(run.correction_table["status"], "obeyed"))
+    records = map(json.loads, lines["record"].to_pylist())
     about = {record["mention"]: record for record in records if "mention" in record}
     rows = {id_: run.row_of[id_] for id_ in changed.to_pylist() if id_ in run.row_of}
     followed = Counter(run.link_table["follows"].take(numbers(np.array([*rows.values()], np.int64))).to_pylist())

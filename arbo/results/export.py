@@ -51,7 +51,7 @@ def export(
         DataError: the format cannot hold an id, or the graph has changed.
     """
     write, renamed = writer(to), {} if kb is None or ids in get_args(Ids) else _ids_with(ids, run, kb)
-    if renamed and to in (*TABLES, *GRAPHS):
+    if to in (*TABLES, *GRAPHS) and (renamed or ids not in get_args(Ids)):
         raise UsageError(f"tables and graphs have the ids of the run; leave --ids {ids} out")
     if to in GRAPHS:
         graph = run.manifest.get("graph") or {"format": "none"}

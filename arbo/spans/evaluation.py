@@ -1,7 +1,7 @@
 """Score the mentions found in unmarked documents, and their entities."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,10 +56,16 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
         wrong = f"{len(apart):,} documents are only annotated, or only in the run, such as {apart[0]!r}"
         raise UsageError(f"{wrong}; give the annotations of the documents that were linked")
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)
-    return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]])
+    return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]], run.several)
 
 
-def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None]) -> FoundScores:
+def found_scores(
+    gold: Corpus,
+    found: Corpus,
+    kb: KnowledgeBase,
+    entities: Sequence[str | None],
+    several: Mapping[str, Sequence[str]] = {},
+) -> FoundScores:
     """Score found mentions and their entities against annotated documents, end to end.
 
     Exact spans have the same characters; overlapping spans have at least one character in common. The entity of a found
@@ -67,7 +73,7 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
     count as mentions, not as links.
 
     ``found`` has the documents of ``gold`` in the same order, and ``entities`` the entity id of each of its mentions,
-    None for NIL.
+    None for NIL. Of ``several`` entities under one id, one that is right counts if any is, see `Run.several`.
     """
     entity_of, right = iter(entities), iter(Gold.of(gold, kb).lists)
     spans_of: defaultdict[tuple[int, int], tuple[list[Spans], list[Spans]]] = defaultdict(lambda: ([], []))
@@ -78,7 +84,8 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
                 spans_of[row, rows[0]][0].append(mention.spans)
         for mention in response.mentions:
             if (entity := next(entity_of)) is not None:
-                spans_of[row, _meant(mention, kb.index(entity), key.mentions, accepted)][1].append(mention.spans)
+                rows = [kb.index(id_) for id_ in several.get(entity, [entity])]
+                spans_of[row, _meant(mention, rows, key.mentions, accepted)][1].append(mention.spans)
     of_items = span_scores([true for true, _ in spans_of.values()], [pred for _, pred in spans_of.values()]).items
     links = np.zeros((len(gold), of_items.shape[1]), np.int64)
     np.add.at(links, np.array([row for row, _ in spans_of], np.int64), of_items)
@@ -95,12 +102,12 @@ def _lines(name: str, scores: SpanScores, among: str = "") -> Iterator[Line]:
         yield Line.of_counts(f"{name}, {kind}", counts, over=over)
 
 
-def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Sequence[Sequence[int]]) -> int:
-    """Return the first entity of the overlapping gold mention, best with the same spans, that accepts an entity."""
+def _meant(found: Mention, entities: list[int], gold: Sequence[Mention], accepted: Sequence[Sequence[int]]) -> int:
+    """Return the first entity of the overlapping gold mention, best with the same spans, that accepts one of some."""
     right = [
         (mention.spans != found.spans, place)
         for place, mention in enumerate(gold)
-        if entity in accepted[place]
+        if not {*entities}.isdisjoint(accepted[place])
         and any(begin < last and first < end for begin, end in mention.spans for first, last in found.spans)
     ]
-    return accepted[min(right)[1]][0] if right else entity
+    return accepted[min(right)[1]][0] if right else entities[0]
