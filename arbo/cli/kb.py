@@ -87,9 +87,6 @@ def edit(
     A name of `--add-names` becomes an alias of the entity that it is annotated with most often. Other entities of its
     domain lose it as an alias, but keep it as a preferred name. Do not add names from documents that you evaluate on.
 
-    If you link with the same corrections after `--add-discovered`, first remove the lines with the key `new` for added
-    entities from their file; otherwise these become new once more.
-
     `--set generic_names=false` removes generic names, such as `disease`. `--remove-names` also removes spellings that
     differ in case, plural or punctuation. If an entity loses its preferred name, its first remaining alias becomes its
     name. An entity that loses all names is left out, and its mentions count as NIL.

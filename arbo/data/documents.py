@@ -230,7 +230,7 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
     if surface and found:
         nearest = min(found, key=lambda place: abs(place - first))
         return f"the mention's text was found at {nearest} to {nearest + len(surface)}; correct the offsets"
-    return "offsets count Unicode code points, the end is exclusive; --on-error skip leaves the document out"
+    return "offsets count Unicode code points, the end is exclusive; --set on_error=skip leaves the document out"
 
 
 def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:

@@ -311,7 +311,7 @@ def add_vectors(folder: Path, keys: Keys, vectors: Floats) -> None:
         write_whole(target, lambda partial: partial.write_bytes(content))
     except UsageError as error:
         problem = f"cannot keep embeddings in {folder}: {error}"
-        raise UsageError(f"{problem}; free some space, or choose another (--cache)") from error
+        raise UsageError(f"{problem}; free some space, or choose another (--set cache=FOLDER)") from error
 
 
 def key_of(texts: Sequence[str]) -> bytes:

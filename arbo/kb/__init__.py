@@ -1,1 +1,1 @@
-"""Statistics, problems, homonyms, cross-references and changes of knowledge bases."""
+"""Names, problems and files of knowledge bases."""

@@ -75,7 +75,7 @@ def completed(pool: Executor | None, calls: Iterable[tuple[Any, ...]]) -> Iterat
                 yield done.result()
         yield from (future.result() for future in as_completed(waiting))
     except BrokenExecutor as error:
-        remedy = "run the same command again, which goes on, or use fewer --workers or a smaller --shard-size"
+        remedy = "run the same command again, which goes on, or use fewer --workers or a smaller shard_size (--set)"
         raise ArboError(f"a worker ended suddenly, perhaps for lack of memory; {remedy}") from error
 
 
@@ -111,7 +111,7 @@ class Cluster(Executor):
         needs = {"CPU": 1, "GPU": gpus, "memory": memory}
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not any(all(node.get(name, 0) >= amount for name, amount in needs.items()) for node in nodes):
-            remedy = "add such a node, or search with a smaller --shard-size"
+            remedy = "add such a node, or search with a smaller shard_size (--set shard_size=N)"
             raise UsageError(f"no node of the Ray cluster has a CPU and {memory:,} bytes for a task; {remedy}")
         self._max_workers = int(sum(node.get("GPU" if gpus else "CPU", 0) for node in nodes))
 

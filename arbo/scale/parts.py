@@ -87,7 +87,7 @@ class Part(NamedTuple):
         until = time.monotonic() + _SEEN
         while not self.folder.exists():
             if time.monotonic() > until or not self.folder.parent.exists():
-                remedy = "give each command its own --work, and on a cluster one on a disk that all nodes share"
+                remedy = "give each command its own (--set work=FOLDER), and on a cluster one on a disk of all nodes"
                 raise UsageError(f"{socket.gethostname()} does not see {self.folder}, which was finished; {remedy}")
             time.sleep(0.5)
             os.scandir(self.folder.parent).close()  # a network disk then asks again for what was absent
