@@ -48,6 +48,17 @@ def test_output_that_cannot_be_written_is_told(files: Path, tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(os.name != "posix", reason="closed streams and undecoded bytes are of POSIX")
+def test_closed_streams_and_bytes_that_are_no_text(run: Run, files: Path) -> None:
+    job = shlex.join([sys.executable, "-m", "arbo", "kb", "check"])
+    read, failed = (
+        subprocess.run(["sh", "-c", f"{job} {words}"], capture_output=True, text=True)
+        for words in (f"{shlex.quote(str(files / 'kb.jsonl'))} >&-", "- --json <&- 2>&-")
+    )
+    assert (read.returncode, "Traceback" in read.stderr, failed.returncode, failed.stdout) == (0, False, 3, "")
+    assert r"'a\udcff' is not UTF-8; write it" in run("show", files, "--text", "a\udcff").told
+
+
 _HANG = """
 import sys, time
 import arbo.linker

@@ -103,7 +103,13 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # pydantic would look for them in all packages
     signal.signal(signal.SIGINT, _interrupted)
     errors.shown = True
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed before the start
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     try:
+        for argument in sys.argv[1:]:
+            if argument.encode(errors="ignore").decode() != argument:
+                raise UsageError(f"the argument {argument!r:.100} is not UTF-8; write it in UTF-8, or rename the file")
         app()
     except OSError as error:
         with suppress(OSError), open(os.devnull, "wb") as nothing:

@@ -33,7 +33,7 @@ MAY_HAVE_SIGNS = (
 """A quick test for parts of names, a regular expression for Python and for Arrow, whose letters are those of ASCII."""
 _MAY = re.compile(MAY_HAVE_SIGNS)
 _SIGN = re.compile(
-    r"(\w*)([+<>%#]"
+    r"(?<!\w)(\w*+)([+<>%#]"
     r"|(?<=[0-9A-Z)\]])-(?![\w(])(?!\s+(?i:and|or)\b)"  # not the hyphen of "IgG- and IgM-positive"
     r"|(?<=\()-(?=\))"
     r"|(?<![\w)\]])-(?=\d)"
