@@ -1,7 +1,10 @@
-"""The exceptions of arbo, and how their messages list things."""
+"""The exceptions of arbo, and how messages list and count things."""
 
+import re
 from collections.abc import Iterable
 from typing import Self
+
+_PLURAL = re.compile(r"\b(\w*?)(ies|(?<=as)es|(?<![su])s)\b")
 
 shown = False
 """Whether the command line runs: logs then show the errors of documents, which may quote their texts."""
@@ -15,6 +18,19 @@ def listed(items: Iterable[str], most: int) -> str:
     """
     every = list(items)
     return ", ".join(every[:most]) + (f" and {len(every) - most:,} more" if len(every) > most else "")
+
+
+def counted(n: int, things: str) -> str:
+    """Count things, named in the plural; if there is one, the first plural becomes a singular.
+
+    >>> counted(2_000, "mentions"), counted(1, "duplicate entities dropped"), counted(1, "empty aliases")
+    ('2,000 mentions', '1 duplicate entity dropped', '1 empty alias')
+    """
+    return f"{n:,} {_PLURAL.sub(_singular, things, 1) if n == 1 else things}"
+
+
+def _singular(plural: re.Match[str]) -> str:
+    return f"{plural[1]}y" if plural[2] == "ies" else plural[1]
 
 
 class ArboError(Exception):

@@ -151,7 +151,7 @@ def test_documents_mentions_and_entities_are_chosen(run: Run, files: Path, tmp_p
     job = [bad, *linking(files)[1:], "--set", "on_error=skip", "--set", f"ids={ids}", *types]
     done = run("link", *job, "--out", tmp_path / "run").ok()
     assert "ids.txt: no documents with the ids 'Z9', 'Z8', 'Z7' and 1 more" in done.told
-    assert "1 malformed documents skipped" in done.told
+    assert "1 malformed document skipped" in done.told
     result, kb = arbo.Result.load(tmp_path / "run"), arbo.read_knowledge_base(files / "kb.jsonl").of_types("Species")
     assert {link.mention.document_id for link in result.links} == {"D01", "D03"}
     assert set(result.mention_table["type"].to_pylist()) == {"Species", "Disease"}

@@ -114,8 +114,8 @@ def test_what_has_no_partner_is_told_and_singletons_are_removed(run: Run, write:
     scored = run("score", key, response, "--json")
     assert (scored.json["missing_documents"], scored.json["ignored_documents"]) == (["(a)", "(b)"], ["(A)", "(x)"])
     for note in (
-        "key: 1 repeated mentions left out",
-        "response: 1 comments ignored",
+        "key: 1 repeated mention left out",
+        "response: 1 comment ignored",
         "response: 2 documents missing, which count as empty responses: '(a)', '(b)'",
         "response: 2 documents ignored, not in the key: '(A)', '(x)'",
     ):

@@ -131,7 +131,7 @@ def test_entities_are_found_by_id_and_by_alternative_ids_that_hide_none() -> Non
     thief = Entity("D3", "thief", alternative_ids=("D3", "D2", "X1"))
     kb = KnowledgeBase([thief, FLU, COLD])
     assert (kb["D2"], kb["X1"]) == (COLD, thief)
-    ignored = "alternative ids ignored, since they are another entity's own id"
+    ignored = "alternative ids equal to another entity's own id ignored"
     assert kb.notes == {ignored: 1, "alternative ids shared with an earlier entity": 1}
 
 

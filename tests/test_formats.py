@@ -121,7 +121,7 @@ def test_a_file_without_items_is_an_error(tmp_path: Path, kind: str, name: str, 
     path = save(tmp_path, name, dict.fromkeys(files_of(kind, name), content))
     option = "format" if kind == "documents" else "kb-format"
     words = rf"no {kind} in the format {name.split()[0]}.*; check the file and the format \(--{option}\)|no \[Term\]"
-    with pytest.raises(DataError, match=rf"{words}|not JSON|not XML"):
+    with pytest.raises(DataError, match=rf"{words}|the file is empty|not JSON|not XML"):
         read(kind, path, name)
     if name not in FOLDERS:
         with pytest.raises(DataError, match=r"the file is empty|the format cannot be guessed|no documents in"):
@@ -137,7 +137,7 @@ def test_a_folder_has_the_files_of_a_format_and_equal_items_are_one(tmp_path: Pa
     once = read(kind, path, name)
     folder, twice = read(kind, tmp_path, name), read(kind, [path, path], name)
     assert [*folder] == [*twice] == [*once]
-    assert folder.notes == {**once.notes, "files and subfolders left out: notes.other, sub": 2}
+    assert folder.notes == {**once.notes, "entries of folders left out: notes.other, sub": 2}
     assert twice.notes[f"duplicate {kind} dropped"] == len(once)
 
 

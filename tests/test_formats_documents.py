@@ -68,7 +68,7 @@ VALUES: list[tuple[str, str, str]] = [
     ("brat", "N8\tReference T3 GO:1\ta\nT3\tX 0 4;2 8\tLeft ft and",
      "d:T3 0-4,2-8 X GO:1"),
     ("brat", "T3\tX 15 21;0 4\tkidney   Left",
-     "d:T3 15-21,0-4 X - / 1 mention texts that differ from their offsets in white space"),
+     "d:T3 15-21,0-4 X - / 1 mention texts differing from the document in white space"),
     *(("conll", tabs(*(f"a 0 {i} {chr(97 + i)} {one}" if one else "" for i, one in enumerate(columns)))[:-1],
        " / ".join([f"a/b/000 'The mayor\\nHe _ {words}'", *map(chain_of, mentions), *note]))
       for columns, words, mentions, *note in (
@@ -103,7 +103,7 @@ VALUES: list[tuple[str, str, str]] = [
     ("hipe", tabs("a I-A O Q1 _", "b I-A O Q1 _", "c B-A O Q1 _", "d I-B O Q1 _", "e O B-B _ _", "f I-B O NIL _")[:-1],
      r"d1 'Dr. Klee in Wien\nl. a b c d e f' / d1:20-23 20-23 A Q1 / d1:24-25 24-25 A Q1 / "
      "d1:26-27 26-27 B Q1 / d1:30-31 30-31 B NIL / "
-     "4 mentions that begin with an I- tag / 2 nested mentions ignored"),
+     "4 mentions beginning with an I- tag / 2 nested mentions ignored"),
     ("hipe", tabs("a O O _ NoSpaceAfter|LED0.00", "b O O _ _")[:-1], r"d1 'Dr. Klee in Wien\nl. ab'"),
     ("hipe", tabs("#document_id=d3", "#\tO\tO\t_\t_", "a _ O _ _")[:-1], "d3 '# a'"),
     ("bioc", bioc(passages=[{"offset": 0, "text": "Flu", "annotations": [annotation("1", "Flu", (0, 3))] * 2}]),

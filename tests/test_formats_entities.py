@@ -36,7 +36,7 @@ VALUES: list[tuple[str, str, str]] = [
     ("medic", "D9|260||cold\n260||fever\nC||Diseases\nD8|260||flu",
      "D9 'cold' / () ('260', 'MESH:D9') () / 260 'fever' / () ('OMIM:260',) () / "
      "C 'Diseases' / D8 'flu' / () ('260', 'MESH:D8') () / "
-     "2 alternative ids ignored, since they are another entity's own id"),
+     "2 alternative ids equal to another entity's own id ignored"),
     ("medic", "D9|C0000009||flu\nC7||cold\nD9|C0000009||grippe\nD9|C0000009||flu",
      "D9 'flu' / ('grippe',) None / () ('C0000009', 'MESH:D9', 'UMLS:C0000009') () / C7 'cold' / () ('MESH:C7',) ()"),
     ("obo", term("id: U:9", "def: no quotes []", "synonym: no quotes X []", 'synonym: "open X []',

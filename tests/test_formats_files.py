@@ -104,9 +104,9 @@ def test_notes_name_what_is_left_out_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / ".hidden").touch()
     os.mkfifo(tmp_path / "pipe")  # to open it would wait for ever
-    assert read_documents(tmp_path).notes == {"files and subfolders left out: pipe, sub": 2}
+    assert read_documents(tmp_path).notes == {"entries of folders left out: pipe, sub": 2}
     (tmp_path / "b.jsonl").write_text('{"id": "b", "text": "flu"}')
     (tmp_path / "a.txt").write_text("1|t|Flu\n1|a|\n")
-    assert read_documents(tmp_path).notes == {"files and subfolders left out: b.jsonl, pipe, sub": 3}
+    assert read_documents(tmp_path).notes == {"entries of folders left out: b.jsonl, pipe, sub": 3}
     (tmp_path / "kb.tsv").write_text("id\tname\nD1\tflu\n")
     assert sum(read_knowledge_base(tmp_path, "tsv").notes.values()) == 4

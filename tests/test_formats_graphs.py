@@ -213,7 +213,7 @@ def test_the_command_reads_and_writes_a_graph(run: Run, graphrag: Path, tmp_path
     done = run("discover", graphrag, "--out", tmp_path / "run")
     assert "output: read as graphrag" in done.err
     done = run("export", tmp_path / "run", "--to", "graphrag", "--out", tmp_path / "merged")
-    assert "1 nodes merged into others" in done.err
+    assert "1 node merged into others" in done.err
     assert len(tables(tmp_path / "merged", "entities")[0]) == 4
     other = run("export", tmp_path / "run", "--to", "neo4j", "--out", tmp_path / "a")
     assert "of a graph in the format neo4j" in other.err

@@ -118,7 +118,7 @@ def test_files_of_ecbplus(tmp_path: Path) -> None:
     write(tmp_path, words__txt=WORDS)
     with pytest.raises(DataError, match=r"expected a folder, or a file that ends in _corpus\.txt"):
         read_documents(tmp_path / "words.txt", "ecbplus")
-    with pytest.raises(UsageError, match="1 documents, such as 'GUM_bio_x', have no topic in their metadata"):
+    with pytest.raises(UsageError, match="no topic in the metadata of 1 document, such as 'GUM_bio_x'"):
         read_documents(ecbplus(tmp_path / "gum", "GUM_bio_x\t0\t0\tPerry\n"), "ecbplus").by_topic()
 
 
@@ -264,7 +264,7 @@ def test_titles_abstracts_and_chapters_are_texts(tmp_path: Path) -> None:
     ("cells", "aliases", "note"),
     [
         (["ague; swamp fever", "petrel;", ""], [("ague", "swamp fever"), ("petrel",), ()], "divided at `;`"),
-        (["ague; swamp fever", "petrel", ""], [("ague; swamp fever",), ("petrel",), ()], "each of which is one name"),
+        (["ague; swamp fever", "petrel", ""], [("ague; swamp fever",), ("petrel",), ()], "taken as one name"),
         (["ague; swamp fever", "petrel|x;", ""], [("ague; swamp fever",), ("petrel", "x;"), ()], ""),
     ],
 )

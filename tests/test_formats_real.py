@@ -27,7 +27,7 @@ def cdr(nil: int, several: int, seventh: int) -> dict[str, int]:
 CORPORA: list[tuple[str, str, int, int, int, dict[str, int]]] = [
     # Of the 5,145 mentions 11 are of an abstract that is there twice.
     ("ncbi_disease/NCBItrainset_corpus.txt", "pubtator", 592, 5134, 0, {
-        SEVERAL: 115, "mention texts that differ from their offsets in white space": 1, DUPLICATE: 1}),
+        SEVERAL: 115, "mention texts differing from the document in white space": 1, DUPLICATE: 1}),
     ("ncbi_disease/NCBIdevelopset_corpus.txt", "pubtator", 100, 787, 0, {SEVERAL: 30}),
     ("ncbi_disease/NCBItestset_corpus.txt", "pubtator", 100, 960, 0, {SEVERAL: 15}),
     ("bc5cdr/CDR_TrainingSet.PubTator.txt", "pubtator", 500, 9385, 0, cdr(76, 97, 107)),
@@ -100,7 +100,7 @@ ajmc/en test 13 348 174 9 71 0 0 0 | ajmc/de train 76 1738 839 16 195 0 0 1
 ajmc/fr train 72 1621 894 16 186 0 0 0 | ajmc/fr dev 17 391 204 10 68 0 0 0
 ajmc/fr test 15 360 207 10 92 0 0 0
 """
-"""Documents, mentions, linked, NIL and distinct links, then mentions that begin with an I- tag (linked, NIL, neither),
+"""Documents, mentions, linked, NIL and distinct links, then mentions beginning with an I- tag (linked, NIL, neither),
 which the published counts leave out. One document of ajmc/en train is there twice, with 42 mentions (22 linked, 2 NIL).
 """
 
@@ -118,7 +118,7 @@ def test_hipe_has_its_published_counts(shared: Shared, row: str) -> None:
     assert sum(bool(gold) for gold in golds) == linked + inside[0]
     assert golds.count(()) == nil + inside[1]
     assert len({gold for gold in golds if gold}) == distinct
-    assert corpus.notes.get("mentions that begin with an I- tag", 0) == sum(inside)
+    assert corpus.notes.get("mentions beginning with an I- tag", 0) == sum(inside)
     assert corpus.notes.get(DUPLICATE, 0) == (row.startswith("ajmc/en train"))
 
 
@@ -126,7 +126,7 @@ def test_medic_and_mesh_have_their_published_counts(shared: Shared) -> None:
     medic = read_knowledge_base(shared("data/medic/medic_06Jul2012.txt"), "medic")
     assert (len(medic), len(medic.names().names)) == (11_915, 76_237)
     assert sum(1 + len(entity.aliases) for entity in medic) == 76_237
-    assert medic.notes == {"alternative ids ignored, since they are another entity's own id": 1}
+    assert medic.notes == {"alternative ids equal to another entity's own id ignored": 1}
     assert medic["OMIM:260350"].id == "260350"
     mesh = read_knowledge_base(shared("data/mesh/mesh_descriptors.tsv"), "tsv")
     assert (len(mesh), len(mesh.names().names), mesh.notes) == (29_054, 29_054, {})
@@ -163,7 +163,7 @@ def test_ontologies_have_published_counts(shared: Shared, name: str, counts: Any
     assert (len(kb), obsolete, synonyms, definitions, replaced) == counts
     other = {*kb.notes} - {*notes}
     counted = {"ids cut at a blank", "stanzas other than [Term] left out"}
-    assert other <= {"alternative ids ignored, since they are another entity's own id", *counted}
+    assert other <= {"alternative ids equal to another entity's own id ignored", *counted}
     if name.startswith("disease"):
         xrefs = Counter(xref.partition(":")[0] for xref in {xref for entity in kb for xref in entity.xrefs})
         assert (xrefs["MSH"], xrefs["UMLS_CUI"]) == (2_656, 6_418)

@@ -73,7 +73,7 @@ def test_each_cell_of_a_column_is_a_mention_with_the_columns_beside_it(tmp_path:
     assert (second.text, second.type, second.gold, corpus[1].text) == ('fever, "hill"', None, None, 'fever, "hill"')
     assert [(mention.id, mention.document_id) for mention in corpus.mentions] == [(n, n) for n in "0123"]
     assert (third.text, blank.text, corpus[2].text, blank.type) == ("fen", " ", " ", "Place")
-    assert corpus.notes == {"blank names are clusters of their own": 1}
+    assert corpus.notes == {"blank names, compared with nothing": 1}
 
 
 def test_a_name_stands_in_the_text_beside_it_and_has_the_id_of_its_row(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_option_of_link_and_discover(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
     linked = run("link", table, "--text-column", "Name", "--types", "Place", "--kb", kb, "--out", out, "--json")
     assert (linked.code, linked.json["mentions"], linked.json["linked"]) == (0, 2, 1)
-    assert "1 blank names are clusters of their own" in linked.told
+    assert "1 blank name, compared with nothing" in linked.told
     assert run("discover", table, "--text-column", "Name", "--out", out, "--json").json["mentions"] == 4
     two = run("discover", table, table, "--text-column", "Name", "--out", out)
     assert (two.code, "reads one table at a time" in two.told) == (2, True)

@@ -29,8 +29,8 @@ ORGAN = arbo.Mention("d:T7", "d", ((0, 4), (15, 21)), "Left kidney", "UBERON", (
 FLU = arbo.Mention("d:T8", "d", ((23, 26),), "Flu", "MONDO", ())
 SPLIT = "texts split at punctuation, so that mentions begin and end with a word"
 NO_ID, TWICE = "mentions without an id or a word left out", "repeated mentions left out"
-CROSSING = "mentions that cross another mention of their chain, which readers take as nested"
-BLANK = "texts that got a blank at their end"
+CROSSING = "mentions crossing another of their chain, which readers take as nested"
+BLANK = "texts that got a blank at the end"
 
 
 def seen(documents: Iterable[arbo.Document]) -> list[object]:

@@ -163,7 +163,7 @@ def test_an_entity_answers_to_its_xrefs_in_any_spelling() -> None:
 def test_gold_is_right_for_every_entity_that_has_the_id_and_notes_count_it_once() -> None:
     view = DO.through_xrefs("MSH")
     assert (view["D1"].name, view.rows_within(("MESH:D2", "D1", "D9"), None)) == ("flu", (1, 0))
-    taken = "alternative ids ignored, since they are another entity's own id"
+    taken = "alternative ids equal to another entity's own id ignored"
     assert view.notes == {"seen before": 1, "alternative ids shared with an earlier entity": 5, taken: 1}
     assert (view.through_xrefs("MSH").notes, view.through_xrefs("MSH")) == (view.notes, view)
 

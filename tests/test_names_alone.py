@@ -59,7 +59,7 @@ def test_blank_names_are_clusters_of_their_own(missing: Any, more: dict[str, Any
         found = own.discover(given_)
         assert [mention.text.strip() for mention in Corpus.of(given_).mentions] == ["", *NAMES, "", "", NAMES[0]]
         assert len({*found.labels[[0, 4, 5]]} - {*found.labels[[1, 2, 3, 6]]}) == 3
-        assert repr(found).endswith("; 3 blank names are clusters of their own)")
+        assert repr(found).endswith("; 3 blank names, compared with nothing)")
     assert found.labels[[1, 2, 3, 6]].tolist() == own.discover(there).labels.tolist()
     assert own.add(own.discover(names[:3]), names[3:]).labels[4:6].tolist() == ["new-4", "new-5"]
     assert own.refit(found).labels.tolist() == found.labels.tolist()
@@ -164,10 +164,10 @@ def test_tables_of_any_form_are_lists(run: Run, tmp_path: Path) -> None:
         assert discover(table, name="name", evidence=[1]).labels.tolist() == ["new-0", "new-1", "new-0"]
     (tmp_path / "one.csv").write_text("name,city\nfen,Hull\n")
     one = run("discover", tmp_path / "one.csv", "--text-column", "name", "--evidence", "city", "--out", tmp_path / "o")
-    assert "1 mentions in 1 discovered entities" in one.out
+    assert "1 mention in 1 discovered entity" in one.out
     (tmp_path / "none.csv").write_text("name,city\n")
     none = run("discover", tmp_path / "none.csv", "--text-column", "name", "--out", tmp_path / "o")
-    assert "the documents have no mentions" in none.told
+    assert "none.csv: no names: the table is empty" in none.told
     pd.DataFrame({"name": [0, None, 1]}).astype("Int64").to_parquet(tmp_path / "n.parquet")
     assert [mention.text for mention in read_column(tmp_path / "n.parquet", "name").mentions] == ["0", " ", "1"]
 
@@ -202,12 +202,20 @@ def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> N
     pd.DataFrame({"name": names, "n": 1}).to_csv(tmp_path / "table.csv", index=False)
     for given_ in (["names.txt"], ["table.csv", "--text-column", "name"], ["table.csv", "--set", "text_column=name"]):
         found = run("discover", tmp_path / given_[0], *given_[1:], "--out", out).ok()
-        assert "1 blank names are clusters of their own" in found.told
+        assert "1 blank name, compared with nothing" in found.told
         assert arbo.Result.load(out).link_table["cluster_id"].to_pylist() == expected
     assert run("add", out, tmp_path / "table.csv", "--out", tmp_path / "more").code == 0
     assert [link.mention.id for link in arbo.Result.load(tmp_path / "more").links] == [*"01234567"]
-    (tmp_path / "long.txt").write_text("fen\n" + "A text is no name. " * 20)
-    assert "the documents have no mentions" in run("discover", tmp_path / "long.txt", "--out", out).told
+    (tmp_path / "long.txt").write_text("fen\n" + (long := "A text is no name. " * 20))
+    shown = run("discover", tmp_path / "long.txt", "--out", out).told
+    assert "the documents have no mentions; line 2: over 300 characters, which is long for a name" in shown
+    (tmp_path / "long.txt").write_text("\n".join([*map(str, range(9)), long]))
+    assert "each line is a name; line 10: over 300" in run("discover", tmp_path / "long.txt", "--out", out).ok().told
+    for name in ("empty.txt", "empty.csv"):
+        (tmp_path / name).write_text("")
+        assert f"{name}: {'the file is empty' if 'csv' in name else 'no names, since all lines are blank'}" in (
+            run("discover", tmp_path / name, "--out", out).told
+        )
 
 
 def test_no_threshold_is_chosen_from_what_may_be_a_sample() -> None:

@@ -100,7 +100,7 @@ def test_no_cell_of_csv_is_a_formula_and_tsv_is_as_it_was(tmp_path: Path, format
     guarded = [f"{guard}{text}" if place < 7 else text or "" for place, text in enumerate(HOSTILE)]
     assert [row[0] for row in rows[1:]] == guarded
     assert {tuple(row[1:]) for row in rows[1:]} == {("-1.5", f"{guard}-1|b")}
-    told = "cells that begin like a formula got a ' in front (=text, ids); tsv keeps them as they are"
+    told = "cells beginning like a formula got a ' in front (=text, ids); tsv keeps them as they are"
     assert +notes == ({told: 7 + len(HOSTILE)} if guard else {})
 
 
@@ -108,7 +108,7 @@ def test_an_id_that_csv_changes_is_told(run: Run, tmp_path: Path) -> None:
     linker(arbo.KnowledgeBase([arbo.Entity("-7", "fever")])).link([document("@d", "fever")]).save(tmp_path / "run")
     done = run("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "links.csv")
     named = "(mention_id, document_id, entity_id, cluster_id)"
-    assert f"4 cells that begin like a formula got a ' in front {named}; tsv keeps" in done.told
+    assert f"4 cells beginning like a formula got a ' in front {named}; tsv keeps" in done.told
     assert run("export", tmp_path / "run", "--to", "tsv", "--out", tmp_path / "links.tsv").err == ""
     assert pd.read_csv(tmp_path / "links.tsv", sep="\t", dtype=str).loc[0, "entity_id"] == "-7"
 
@@ -210,7 +210,7 @@ def test_ids_are_written_in_a_chosen_vocabulary(run: Run, tmp_path: Path) -> Non
     def exported(to: str, ids: str) -> Any:
         return run("export", tmp_path / "run", "--to", to, "--ids", ids, "--out", tmp_path / f"out.{to}")
 
-    assert exported("jsonl", "MESH").told == "1 entities without an id of MESH, which keep theirs"
+    assert exported("jsonl", "MESH").told == "1 own id written, for lack of an id of MESH"
     gold = [mention.gold for mention in arbo.read_documents(tmp_path / "out.jsonl").mentions]
     assert gold == [("mesh:D7",), ("D2",), ("MESH:D9",), ("new-d-3",), ("mesh:D7",)]
     exported("brat", "omim")

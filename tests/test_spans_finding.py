@@ -460,12 +460,12 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
     result, spoilt = arbo.Result.load(linked / "run"), Corpus(Document(d.id, "x" * len(d.text)) for d in SAMPLE)
     of_another = "not made with this knowledge base; give the one that arbo"
     for scored, gold, of, said in (
-        (result, SAMPLE[1:], BASE, "^1 documents are only annotated, or only in the run, such as 'D01'; give"),
+        (result, SAMPLE[1:], BASE, "^1 document only annotated, or only in the run, such as 'D01'; give"),
         (
             result,
             Corpus([*SAMPLE, document("", "more")]),
             BASE,
-            "^1 documents are only annotated, or only in the run, such as 'more'; give",
+            "^1 document only annotated, or only in the run, such as 'more'; give",
         ),
         (result, spoilt, BASE, "differs from the text at its spans"),
         *((one, SAMPLE, KB, of_another) for one in (result, arbo.Linker().discover(SAMPLE))),

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 
 import arbo
+from arbo.errors import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +58,7 @@ def say(message: str) -> None:
 def say_notes(notes: Mapping[str, int], place: str = "") -> None:
     """Print notes with their counts on stderr, after the words in ``place``."""
     for note, count in notes.items():
-        say(f"{place}{count:,} {note}")
+        say(f"{place}{counted(count, note)}")
 
 
 def warn(*messages: str) -> None:
@@ -127,12 +128,13 @@ def print_next(run: Path, *verbs: Sequence[str]) -> None:
 
 def print_summary(result: arbo.Result) -> None:
     """Print the numbers of mentions and of discovered entities on one line."""
-    n, nil, discovered = result.mention_table.num_rows, result.n_nil, f"{len(result.discovered):,} discovered entities"
+    n, nil = result.mention_table.num_rows, result.n_nil
+    mentions, discovered = counted(n, "mentions"), counted(len(result.discovered), "discovered entities")
     if result.manifest["knowledge_base"] is None:
         alone = (result.cluster_table["size"].to_numpy() == 1).sum()
-        show(f"{n:,} mentions in {discovered}, {alone:,} with one mention")
+        show(f"{mentions} in {discovered}, {alone:,} with one mention")
     else:
-        show(f"{n:,} mentions: {n - nil:,} linked, {nil:,} NIL in {discovered}")
+        show(f"{mentions}: {n - nil:,} linked, {nil:,} NIL in {discovered}")
 
 
 def print_discovered(result: arbo.Result, n: int) -> None:

@@ -73,7 +73,7 @@ class ReadingConfig(Settings):
         """
         from arbo.data.tables import metadata_in
 
-        name = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs"
+        name, lines = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs", list[str]()
         if self.text_column is None:
             read_as: list[str] = [self.docs_format or ""]
 
@@ -83,10 +83,13 @@ class ReadingConfig(Settings):
 
             how_read: Any = {"types": self.types, "on_error": self.on_error, "announce_format": announce}
             documents = formats.read_documents(docs, self.docs_format, **how_read)
-            if mentions is not False and "text" in read_as and not _is_prose(documents, titles=bool(mentions)):
-                console.say(f"{name}: each line is a name")
-                texts = (document.text.removesuffix("\n").split("\n") for document in documents)
-                documents = arbo.Corpus.of([line.removesuffix("\r") for lines in texts for line in lines])
+            if mentions is not False and "text" in read_as:
+                lines = _lines_of(documents)
+                if not any(map(str.strip, lines)):
+                    raise DataError("no names, since all lines are blank; check the file", file=str(docs[0]))
+                if not _is_prose(documents, titles=bool(mentions)):
+                    console.say(f"{name}: each line is a name{_too_long(lines)}")
+                    documents = arbo.Corpus.of(lines)
         else:
             from arbo.formats.table import read_column
 
@@ -101,8 +104,9 @@ class ReadingConfig(Settings):
         _say_columns("mentions", metadata_in(documents.tables.mentions), name)
         if mentions is not False and not documents.n_mentions and (mentions or self.types or not _is_prose(documents)):
             raise DataError(
-                "the documents have no mentions; if a column of a table has the names, give --text-column NAME; for "
-                "plain text, give --find-mentions dictionary; else check --format, --types and the names of keys",
+                f"the documents have no mentions{_too_long(lines)}; if a column of a table has the names, give "
+                "--text-column NAME; for plain text, give --find-mentions dictionary; else check --format, --types and "
+                "the names of keys",
                 file=str(docs[0]),
             )
         return documents.by_topic() if self.by_topic else documents
@@ -123,13 +127,32 @@ AS_READ = {"docs_format": "format", "types": "types", "text_column": "text_colum
 """The keys in the manifest of a run of the fields that say how its documents were read."""
 
 
+_LONG = 300
+"""A line with more characters is rarely a name."""
+
+
+def _lines_of(documents: arbo.Corpus) -> list[str]:
+    texts = (document.text.removesuffix("\n").split("\n") for document in documents)
+    return [line.removesuffix("\r") for lines in texts for line in lines]
+
+
 def _is_prose(documents: arbo.Corpus, *, titles: bool = False) -> bool:
-    """Return whether no mention is marked, and a line has over 300 characters or most are sentences, not ``titles``."""
+    """Return whether no mention is marked, and a line is long or most are sentences; of ``titles``, many are long."""
     if documents.n_mentions:
         return False
-    lines = [line.strip() for document in documents for line in document.text.split("\n") if line.strip()]
-    sentences = sum(not titles and line[-1] in ".!?" and line.count(" ") >= 4 for line in lines)
-    return 2 * sentences > len(lines) or max(map(len, lines), default=0) > 300
+    lines = [line for line in map(str.strip, _lines_of(documents)) if line]
+    sentences, long = sum(line[-1] in ".!?" and line.count(" ") >= 4 for line in lines), sum(map(_is_long, lines))
+    return 10 * long > len(lines) if titles else long > 0 or 2 * sentences > len(lines)
+
+
+def _is_long(line: str) -> bool:
+    return len(line.strip()) > _LONG
+
+
+def _too_long(lines: Sequence[str]) -> str:
+    """Name the lines that are long for names; an empty string without any."""
+    long = [f"line {number}" for number, line in enumerate(lines, 1) if _is_long(line)]
+    return f"; {listed(long, 3)}: over {_LONG} characters, which is long for a name" if long else ""
 
 
 def _of_ids(documents: arbo.Corpus, file: Path) -> arbo.Corpus:

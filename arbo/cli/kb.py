@@ -14,7 +14,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import JOB, MODELS, READING, check_output, load_encoder
 from arbo.cli.options import ABBREVIATIONS, DOCS, ENCODER, KB, Chosen, Shown
-from arbo.errors import UsageError, listed
+from arbo.errors import UsageError, counted, listed
 from arbo.formats import KnowledgeBaseFormat, read_knowledge_base
 from arbo.formats.files import read_lines
 from arbo.progress import bars
@@ -189,7 +189,7 @@ def index(
         arbo.build_index(base, out, encoder=linker.encoder, announce=bars)
     size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     value = {"index": str(out), "entities": len(base), "bytes": size}
-    console.answer(value, f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}")
+    console.answer(value, f"{counted(len(base), 'entities')}, {size / 1e6:,.1f} MB; written to {out}")
 
 
 def _write(kb: arbo.KnowledgeBase, out: Path, changes: Mapping[str, int]) -> None:

@@ -19,7 +19,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import AS_READ, CORRECTIONS, FINDING, JOB, MODELS, READING, check_output, load_finder, load_linker
 from arbo.cli.options import ABBREVIATIONS, DOCS, ENCODER, KB, LINKER, Chosen, Shown
-from arbo.errors import UsageError
+from arbo.errors import UsageError, counted
 from arbo.progress import bars
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def find(
         counts = {"documents": len(found.corpus), "mentions": len(mentions), "out": None if out is None else str(out)}
         console.print_json(counts | {"found": mentions, "against_annotated": scores.as_dict() if scores else None})
         return
-    console.show(f"{len(ids):,} mentions of {len({*ids}):,} entities found in {len(documents):,} documents")
+    n_mentions, n_entities = counted(len(ids), "mentions"), counted(len({*ids}), "entities")
+    console.show(f"{n_mentions} of {n_entities} found in {counted(len(documents), 'documents')}")
     if rows := [*islice(_rows(found, base), console.rows_shown(limit))]:
         console.print_table(("document", "in context", "found as", "", "score"), rows, total=len(ids))
     if scores:
@@ -127,7 +128,7 @@ def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> F
     if isinstance(finder, arbo.DictionaryFinder) and (generic := finder.left_out(kb)):
         console.say(f"generic names are not looked for: {', '.join(generic)} (--set find_generic=true overrides)")
     if LEFT_OUT in found.corpus.notes:
-        console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
+        console.say(counted(found.corpus.notes[LEFT_OUT], LEFT_OUT))
     if not found.proposals:
         console.warn("no mentions found; check the texts and their language, or lower the find_threshold of a model")
     return found
@@ -266,10 +267,10 @@ def say_corrections(result: arbo.Result) -> None:
     if (counts := result.manifest.get("corrections")) is None:
         return
     numbers = ", ".join(f"{counts[name]:,} {name}" for name in ("obeyed", "replaced", "waiting", "conflict"))
-    several = "; several people decided on {by_several:,} mentions, and agree on {agreed:,}"
+    several = "; several people decided on {by_several:,} of them, and agree on {agreed:,}"
     console.say(
-        f"{counts['corrections']:,} corrections: {numbers}; they name {counts['mentions']:,} mentions, "
-        f"{counts['same_name']:,} follow by their name and {counts['graph']:,} by the graph"
+        f"{counted(counts['corrections'], 'corrections')}: {numbers}; {counted(counts['mentions'], 'mentions')} named, "
+        f"{counts['same_name']:,} more by their name and {counts['graph']:,} by the graph"
         + (several.format(**counts) if "by_several" in counts else "")
     )
     for row in result.corrections:
@@ -287,7 +288,8 @@ def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase |
         console.say(line)
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
-        console.say(f"{annotated:,} mentions have gold ids, which only score the links; remove ids that arbo made")
+        note = "mentions with gold ids, which only score the links; remove ids that arbo made"
+        console.say(counted(annotated, note))
     console.say_notes(result.manifest["notes"]["gold"])
     console.warn(*result.warnings)
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):

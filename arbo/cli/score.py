@@ -13,7 +13,7 @@ import arbo
 from arbo.cli import console
 from arbo.cli.inputs import READING, check_output
 from arbo.cli.options import DOCS, Chosen, Group, Shown
-from arbo.errors import UsageError, listed
+from arbo.errors import UsageError, counted, listed
 from arbo.files import write_lines
 from arbo.formats import ClusterFormat
 from arbo.settings import Number, Settings
@@ -175,7 +175,7 @@ def score(
         _say_unpaired(name, pairs[name])
     if len(true) == 1:
         console.say(f"{key.name}: one document; intervals and significance tests need two or more")
-    title = f"{'F1' if len(pairs) > 1 else next(iter(pairs))} against {key.name}, {_counted(len(true))}"
+    title = f"{'F1' if len(pairs) > 1 else next(iter(pairs))} against {key.name}, {counted(len(true), 'documents')}"
     lines = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
     table = Report.of(lines, title=title, how=Resampling(seed=scoring.seed))
     scores = dict[str, dict[str, Any]]()
@@ -195,14 +195,10 @@ def _say_unpaired(name: str, pair: PairedCounts) -> None:
     for wrong, ids in what.items():
         if ids:
             shown = listed((f"{one!r:.60}" for one in ids), 3)
-            console.say(f"{name}: {_counted(len(ids))} {wrong}: {shown}")
+            console.say(f"{name}: {counted(len(ids), 'documents')} {wrong}: {shown}")
     right, in_key = pair.total["mentions"][:2]
     if in_key and not right:
         console.warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
-
-
-def _counted(n: int) -> str:
-    return f"{n:,} document{'s' * (n != 1)}"
 
 
 def _scores(counts: CoreferenceCounts) -> dict[str, Any]:

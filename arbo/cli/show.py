@@ -17,7 +17,7 @@ import arbo
 from arbo.cli import console, options
 from arbo.cli.inputs import FINDING, MODELS, READING, check_no_input, check_output, load_finder, load_linker
 from arbo.cli.options import ENCODER, KB, LINKER, Chosen, Shown
-from arbo.errors import MissingDependency, UsageError
+from arbo.errors import MissingDependency, UsageError, counted
 from arbo.files import real
 from arbo.formats import FOLDERS, WRITERS, ExportFormat, Ids
 
@@ -171,7 +171,7 @@ def export(
     console.say_notes(notes)
     n = result.link_table.num_rows
     value = {"out": str(out), "to": to, "mentions": n, "notes": notes}
-    console.answer(value, f"run of {n:,} mentions written to {out}")
+    console.answer(value, f"run of {counted(n, 'mentions')} written to {out}")
 
 
 class _Key(NamedTuple):
@@ -249,7 +249,7 @@ def review(
             console.show(f"the {rate} of the {of} is {low:.0%} to {high:.0%} (95 % interval)")
         wrong, left = ongoing.errors_left
         if left:
-            console.show(f"of the {left:,} decisions left, about {wrong:,.0f} are wrong by their confidence")
+            console.show(f"decisions left: {left:,}, of them wrong by their confidence: about {wrong:,.0f}")
         if file.exists():
             console.show(f"next: arbo add {run} --corrections {file} --out NEW")
 
@@ -369,7 +369,7 @@ def serve(
         service.warm()
         address = f"[{host}]" if ":" in host else host
         address = f"http://{address}:{listening.getsockname()[1]}"
-        console.say(f"serving {len(base):,} entities at {address}; Ctrl-C stops")
+        console.say(f"serving {counted(len(base), 'entities')} at {address}; Ctrl-C stops")
         if console.as_json:
             console.print_json({"address": address, "entities": len(base)})
             sys.stdout.flush()
@@ -422,7 +422,7 @@ def explore(
         size = report(result, out, name=real(run).name, texts=not no_texts, before=earlier)
         n = result.link_table.num_rows
         value = {"out": str(out), "mentions": n, "bytes": size, "texts": not no_texts}
-        console.answer(value, f"page of {n:,} mentions ({size / 1e6:.1f} MB) written to {out}")
+        console.answer(value, f"page of {counted(n, 'mentions')} ({size / 1e6:.1f} MB) written to {out}")
         return
     try:
         from arbo.explore.page import Page, app_of

@@ -21,7 +21,7 @@ from arbo.data.records import Records
 from arbo.data.rows import documents_in
 from arbo.data.tables import Tables, check_ids, documents_of_rows, names_in, numbered, rows_with, with_expansions
 from arbo.engine import Bools, Ids
-from arbo.errors import UsageError
+from arbo.errors import UsageError, counted
 from arbo.files import PathLike, write_lines
 
 
@@ -122,7 +122,7 @@ class Corpus(OnDemand[Document]):
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain; raise UsageError if one has none."""
         if lacking := [document.id for document in self if document.metadata.get("topic") is None]:
-            wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"
+            wrong = f"no topic in the metadata of {counted(len(lacking), 'documents')}, such as {lacking[0]!r}"
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
         documents = (replace(document, domain=str(document.metadata["topic"])) for document in self)
         return Corpus(documents, self.notes, self.index_names, self.graph)
@@ -143,7 +143,7 @@ class Corpus(OnDemand[Document]):
         return super().__getitem__(index)
 
     def __repr__(self) -> str:
-        return f"Corpus({len(self)} documents, {self.n_mentions} mentions)"
+        return f"Corpus({counted(len(self), 'documents')}, {counted(self.n_mentions, 'mentions')})"
 
 
 class MentionInput(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from arbo.errors import DataError
+from arbo.errors import DataError, counted
 from arbo.text.checks import Span, check_metadata, check_name, check_spans, check_text, check_texts
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -83,7 +83,8 @@ class Document:
 
     def __repr__(self) -> str:
         domain = "" if self.domain is None else f", domain={self.domain!r}"
-        return f"Document({self.id!r}, {len(self.text)} characters, {len(self.mentions)} mentions{domain})"
+        size, mentions = counted(len(self.text), "characters"), counted(len(self.mentions), "mentions")
+        return f"Document({self.id!r}, {size}, {mentions}{domain})"
 
     def __post_init__(self) -> None:
         check_name(self.id, "the document id")
@@ -213,7 +214,7 @@ def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str],
         where = ", ".join(f"{start} to {end}" for start, end in spans)
         wrong = f"the text of the mention is {surface!r:.60}, but the text at {where} is {covered!r:.60}"
         raise DataError(f"{wrong}; {_diagnosis(surface, spans, text)}", id=of)
-    notes["mention texts that differ from their offsets in white space"] += 1
+    notes["mention texts differing from the document in white space"] += 1
 
 
 def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:

@@ -141,7 +141,7 @@ def sound(table: pa.RecordBatch, notes: Counter[str]) -> tuple[pa.RecordBatch, H
         notes["duplicate entities dropped"] += len(gone)
         return sound(table.take(numbers(np.delete(np.arange(len(table)), gone))), notes)
     ignored = sum(row_of.get(other, row) != row for row, _, others in rows for other in others)
-    notes["alternative ids ignored, since they are another entity's own id"] += ignored
+    notes["alternative ids equal to another entity's own id ignored"] += ignored
     shared = {(other, row) for row, _, others in rows for other in others if other not in row_of}
     notes["alternative ids shared with an earlier entity"] += len(shared) - len({other for other, _ in shared})
     return table, hashes, places

@@ -32,7 +32,7 @@ from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.releases import Keys
 from arbo.data.rows import entities_in
-from arbo.errors import DataError, UsageError, listed
+from arbo.errors import DataError, UsageError, counted, listed
 from arbo.files import Format, PathLike, map_array, real, save_arrays, whole_folder, write_lines, writing
 from arbo.text.names import normalize_name
 
@@ -324,7 +324,7 @@ class KnowledgeBase:
         return isinstance(other, KnowledgeBase) and bool(self.table.select(CONTENT).equals(other.table.select(CONTENT)))
 
     def __repr__(self) -> str:
-        return f"KnowledgeBase({len(self)} entities)"
+        return f"KnowledgeBase({counted(len(self), 'entities')})"
 
 
 def _parents(metadata: Mapping[str, Any]) -> list[str]:

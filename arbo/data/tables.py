@@ -199,7 +199,7 @@ def names_in(mentions: pa.Table) -> pa.ChunkedArray:
 def blank_notes(mentions: pa.Table) -> dict[str, int]:
     """Return a note with the number of mentions whose text is white space; {} without any."""
     n = pc.sum(pc.utf8_is_space(mentions["text"])).as_py()
-    return {"blank names are clusters of their own": n} if n else {}
+    return {"blank names, compared with nothing": n} if n else {}
 
 
 def is_list_of_names(tables: Tables) -> bool:

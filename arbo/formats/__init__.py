@@ -226,6 +226,8 @@ def _read(paths: list[Path], name: str, what: _Items, **options: Any) -> Any:
     if len(items):
         items.notes.update(_left_out(paths, suffixes))
         return items
+    if not items.notes and all(path.is_file() and not read_head(path).strip() for path in paths):
+        raise DataError("the file is empty", file=str(paths[0]))
     lost = "".join(f"; {note}: {count:,}" for note, count in items.notes.items())
     advice = f"check the file and the format ({'--format' if what == 'documents' else '--kb-format'})"
     raise DataError(f"no {what} in the format {name}{lost}; {advice}", file=str(paths[0]))
@@ -237,7 +239,7 @@ def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
     ignored = {path for folder in folders for path in folder.iterdir()} - {*data_files(folders, suffixes)}
     names = sorted(path.name for path in ignored if not path.name.startswith(".") and path.suffix != ".conf")
     shown = ", ".join([*names[:10], *["..."] * (len(names) > 10)])
-    return {f"files and subfolders left out: {shown}": len(names)} if names else {}
+    return {f"entries of folders left out: {shown}": len(names)} if names else {}
 
 
 def expanded(path: Inputs) -> list[PathLike]:

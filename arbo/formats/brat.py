@@ -197,7 +197,7 @@ def _annotation_lines(document: Document, names: Mapping[str, str], notes: Count
     for number, mention in zip(numbers, document.mentions, strict=True):
         spans = [match.span() for start, end in mention.spans for match in _ON_ONE_LINE.finditer(text, start, end)]
         if not spans:
-            notes["mentions left out, since they consist of line ends"] += 1
+            notes["mentions of nothing but line ends left out"] += 1
             continue
         label = _label(mention)
         notes["mentions split or cut at a line end"] += spans != [*mention.spans]

@@ -215,7 +215,7 @@ def place_brackets(
 ) -> None:
     """Add the brackets of a chain to those of words: the beginning of each of its sorted spans, and ``name)``."""
     crossing = sum(begin < first <= end < last for (begin, end), (first, last) in combinations(dict(beginnings), 2))
-    notes["mentions that cross another mention of their chain, which readers take as nested"] += crossing
+    notes["mentions crossing another of their chain, which readers take as nested"] += crossing
     for (first, last), beginning in beginnings:
         brackets[first].append(beginning + ")" * (first == last))
         if first < last:

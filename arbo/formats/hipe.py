@@ -107,7 +107,7 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     inside: str | None = None
     for at, token in enumerate(tokens):
         if token.type is not None and (token.begins or inside != token.type):
-            notes["mentions that begin with an I- tag"] += not token.begins
+            notes["mentions beginning with an I- tag"] += not token.begins
             runs.append([])
         if token.type is not None:
             runs[-1].append(at)

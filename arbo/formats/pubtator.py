@@ -93,7 +93,7 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
     first = _FIRST_LINE.match(document.text)
     end = int(sentences(first[0])[0, 1]) if first else 0
     title, abstract = (text[:end], text[end + 1 :]) if text[end : end + 1] == " " else (text, "")
-    notes["texts that got a blank at their end"] += title == text
+    notes["texts that got a blank at the end"] += title == text
     yield f"{name}|t|{title}"
     yield f"{name}|a|{abstract}"
     for mention in document.mentions:

@@ -75,7 +75,7 @@ _LIKE_A_NAME = re.compile(
 _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
 _SPLIT = "cells of aliases divided at `;`, since none has a `|`"
-_ONE_EACH = "aliases with `;` in them, each of which is one name: names are separated by `|`"
+_ONE_EACH = "aliases with a `;` taken as one name: names are separated by `|`"
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
 
 
@@ -100,6 +100,8 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     kind: Any = next((one for one in get_args(Kind) if one == ending(path)), "csv")
     rows = [*_rows(path, kind, partial(_header, column=column_name))]
     named = [row for _, row in rows if isinstance(row, dict)]
+    if not rows:
+        raise DataError("no names: the table is empty", file=str(path))
     if kind == "parquet" and named and column_name not in named[0]:  # a short line of CSV has no last cells
         raise DataError(f"there is no column {column!r}; the columns are {', '.join(named[0])}", file=rows[0][0])
     for row in named:
@@ -368,7 +370,7 @@ def write_csv(table: pa.Table, path: PathLike) -> Counter[str]:
             guarded[name] = pc.sum(pc.not_equal(column, columns[name])).as_py() or 0
     names = pc.replace_substring_regex(pa.array([*columns], pa.string()), _FORMULA, "'\\1").to_pylist()
     _write_delimited(pa.table(list(columns.values()), names), path, ",", b"\xef\xbb\xbf")
-    note = f"cells that begin like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
+    note = f"cells beginning like a formula got a ' in front ({', '.join(+guarded)}); tsv keeps them as they are"
     return Counter({note: guarded.total()})
 
 

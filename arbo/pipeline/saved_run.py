@@ -21,7 +21,7 @@ from arbo.data.tables import mentions_in
 from arbo.encoders.by_name import NGRAM
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.errors import ArboError, UsageError
+from arbo.errors import ArboError, UsageError, counted
 from arbo.files import PathLike, real, sha256_of
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
@@ -68,11 +68,13 @@ def read_base(
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
     for note, count in kb.notes.items():
-        tell(f"{path.name}: {count:,} {note}")
+        tell(f"{path.name}: {counted(count, note)}")
     if not generic_names:
         generic = kb.generic_names()
         kb = kb.without_names(generic)
-        tell(f"{path.name}: left out {len(generic):,} generic names{': ' * bool(generic)}{', '.join(generic)}")
+        tell(
+            f"{path.name}: left out {counted(len(generic), 'generic names')}{': ' * bool(generic)}{', '.join(generic)}"
+        )
     if source and source["format"] == "index" and (xrefs or types or not generic_names):
         tell(f"{path.name}: settings change it, so that it is encoded again; give them to `arbo kb index` instead")
     if source:

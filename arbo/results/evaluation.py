@@ -16,7 +16,7 @@ from arbo.data import Corpus
 from arbo.data.arrow import coded, rows_among
 from arbo.data.gold import RECALL_AT, Gold
 from arbo.engine import Bools, Ids, Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
-from arbo.errors import UsageError
+from arbo.errors import UsageError, counted
 from arbo.results.run import Run
 
 _USUAL = Resampling()
@@ -202,7 +202,10 @@ def _of_clusters(
     scored = {"coreference": engine.scores_from_counts(reduce(add, counts)), "clustered": int(known.sum())}
     if per_document:
         first, *others = engine.coreference_lines(counts)
-        lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
+        lines = [
+            replace(first, over=f"{counted(int(known.sum()), 'mentions')} with gold ids, within documents"),
+            *others,
+        ]
     else:
         lines = _cluster_lines(truth, cluster, document, known, "", singletons=singletons)
     if singletons and not per_document:
@@ -291,7 +294,7 @@ def _cluster_lines(
     truth: Ids, cluster: Ids, document: Ids, chosen: Bools, suffix: str, *, singletons: bool = True
 ) -> list[Line]:
     """Return the agreement of clusters with gold classes over the chosen mentions, of which there are some."""
-    over = f"{int(chosen.sum()):,} mentions with a gold id or cluster"
+    over = counted(int(chosen.sum()), "mentions with a gold id or cluster")
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval
         over += f"; no interval above {MOST_WITH_INTERVALS:,}"

@@ -73,7 +73,7 @@ def export(
     notes = write(documents, path, {renamed.get(id_, id_): name for id_, name in names})
     if renamed:
         linked = {*chain.from_iterable(run.several.get(id_, [id_]) for id_ in run.link_table["entity_id"].to_pylist())}
-        notes[f"entities without an id of {ids}, which keep theirs"] = len(linked - renamed.keys() - {None})
+        notes[f"own ids written, for lack of an id of {ids}"] = len(linked - renamed.keys() - {None})
     if to in ("bioc", "brat", "pubtator"):
         notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from arbo.data.tables import blank_notes, metadata_in
+from arbo.errors import counted
 from arbo.files import PathLike
 from arbo.results.explanation import explain
 from arbo.results.export import export, flat_table, labels_of
@@ -97,14 +98,14 @@ class Result(Run):
         return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()
 
     def __repr__(self) -> str:
-        nil, found = self.n_nil, f"{len(self.discovered):,} discovered entities"
+        nil, found = self.n_nil, counted(len(self.discovered), "discovered entities")
         counts = blank_notes(self.mention_table) | {"warnings": len(self.warnings)}
-        more = "".join(f"; {n:,} {note}" for note, n in counts.items() if n)
+        more = "".join(f"; {counted(n, note)}" for note, n in counts.items() if n)
         if len(self.document_table) and not len(self.mention_table):
             more = "; no document has a mention: see arbo.find_mentions"
         if self.manifest["knowledge_base"] is None:
-            return f"Result({nil:,} mentions in {found}{more})"
-        return f"Result({self.mention_table.num_rows - nil:,} linked mentions, {nil:,} NIL, {found}{more})"
+            return f"Result({counted(nil, 'mentions')} in {found}{more})"
+        return f"Result({counted(self.mention_table.num_rows - nil, 'linked mentions')}, {nil:,} NIL, {found}{more})"
 
 
 def _warning(kind: str, cluster: str, mentions: int, share: float, names: int, splits_below: float) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import pyarrow as pa
 
 from arbo.data.documents import Mention
+from arbo.errors import counted
 
 _TYPES = {str: pa.string(), float: pa.float32(), bool: pa.bool_(), int: pa.int32(), Mention: pa.string()}
 _SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
@@ -150,7 +151,7 @@ class Cluster(NamedTuple):
         return fields | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
 
     def __repr__(self) -> str:
-        return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {self.size} mentions)"
+        return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {counted(self.size, 'mentions')})"
 
 
 class DocumentRow(NamedTuple):

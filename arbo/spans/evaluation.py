@@ -10,7 +10,7 @@ import numpy as np
 from arbo.data import Corpus, KnowledgeBase, Mention
 from arbo.data.gold import Gold
 from arbo.engine import Line, Report, SpanCounts, SpanScores, span_scores
-from arbo.errors import UsageError
+from arbo.errors import UsageError, counted
 from arbo.results.run import Link, Run
 from arbo.spans.finding import Spans
 
@@ -53,7 +53,7 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
         links[link.mention.document_id].append(link)
     known, with_links = {document.id for document in gold}, {id_ for id_, of_document in links.items() if of_document}
     if apart := sorted((known - links.keys()) | (with_links - known)):
-        wrong = f"{len(apart):,} documents are only annotated, or only in the run, such as {apart[0]!r}"
+        wrong = f"{counted(len(apart), 'documents')} only annotated, or only in the run, such as {apart[0]!r}"
         raise UsageError(f"{wrong}; give the annotations of the documents that were linked")
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)
     return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]], run.several)
