@@ -23,6 +23,7 @@ from arbo.data.tables import numbered
 from arbo.explore.report import Payload
 from arbo.results import schema
 from arbo.results.diff import Diff, diff
+from arbo.results.graphs import edges_of, next_joins
 from arbo.results.views import cluster_view, mention_view, selected, wrong_kinds
 
 SAMPLE, BASE = arbo.load_sample()
@@ -272,6 +273,32 @@ def test_the_least_certain_come_first(result: arbo.Result) -> None:
     found = arbo.Linker().discover(["J. Smith", "Tern Optics", "Tern Optic", "Kelp & Blight Ltd", "Kelp and Blight"])
     joins = [found.cluster_of(found.links[row]).weakest_join or 0 for row in selected(found, doubtful=True)]
     assert joins == sorted(joins, reverse=True) != [0] * 5
+
+
+def test_what_else_a_doubtful_decision_might_be_is_shown(result: arbo.Result, run: Run, tmp_path: Path) -> None:
+    result.save(tmp_path / "run")
+    assert "right ones among all NIL decisions" in run("show", tmp_path / "run", "--doubtful").err
+    for row in run("show", tmp_path / "run", "--doubtful", "--json").json["mentions"]:
+        link = result.link_of(row["mention_id"])
+        other = next(one for one in link.candidates if one[0] != link.entity)
+        assert (row["runner_up_id"], row["runner_up_score"]) == other
+    apart = arbo.Linker(config={"mention_threshold": 0.001}).discover(["Tern Optics", "Fen", "Tern Optic"])
+    apart.save(tmp_path / "apart")
+    *rows, alone = run("show", tmp_path / "apart", "--doubtful", "--json").json["mentions"]
+    assert [(row["mention_id"], row["next_cluster_id"]) for row in rows] == [("0", "new-2"), ("2", "new-0")]
+    assert rows[0]["next_join"] == pytest.approx(1 - apart.pairs()["score"][0].as_py(), abs=1e-6)
+    assert (rows[0]["threshold"], alone["next_join"]) == (pytest.approx(0.001), None)
+    assert 'the cluster that would join next, at 0.019: "Tern Optic" (new-2)' in str(apart.explain("0"))
+    assert "NIL" not in str(apart.explain("1"))
+
+
+def test_under_single_linkage_the_next_join_is_the_lightest_edge_to_another_cluster() -> None:
+    found = arbo.Linker(edges="english").discover(SAMPLE)
+    expected, (ends, similarity) = np.full(len(found.clusters), np.inf, np.float32), edges_of(found)
+    for end in (ends := found.cluster_rows[ends]):
+        np.minimum.at(expected, end[is_away := ends[0] != ends[1]], 1 - similarity[is_away])
+    assert np.isfinite(expected).sum() > 200
+    np.testing.assert_array_equal(np.nan_to_num(next_joins(found)[1], nan=np.inf).astype(np.float32), expected)
 
 
 def wrong_rows(run: arbo.Result) -> list[dict[str, Any]]:

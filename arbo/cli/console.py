@@ -147,26 +147,35 @@ def print_discovered(result: arbo.Result, n: int) -> None:
     print_view(cluster_view(result, rows[:n]).drop_columns("entity_id"), as_table=True)
 
 
-def print_view(view: pa.Table, *, as_table: bool, total: int = 0) -> None:
-    """Print a view of a run as a table, or as tab-separated lines for other programs."""
+def print_view(view: pa.Table, *, as_table: bool, total: int = 0, linked: bool = True) -> None:
+    """Print a view of a run as a table, or as tab-separated lines for other programs.
+
+    In a table, columns without any value are left out, and the link of a mention, if the run is ``linked``, its
+    runner-up and the next cluster have one column each.
+    """
     from arbo.results.run import cell
 
-    rows = view.to_pylist()
+    rows, names = view.to_pylist(), view.column_names
     if not as_table:
-        for line in (view.column_names, *(map(cell, row.values()) for row in rows)):
+        for line in (names, *(map(cell, row.values()) for row in rows)):
             sys.stdout.write("\t".join(" ".join(text.split()) for text in line) + "\n")
         return
-    if "mention_id" in view.column_names:
-        named = all(row["mention_id"].startswith(row["document_id"]) for row in rows)
-        but = {"start", "end", "cluster_id", "entity_name", *["document_id"] * named}
-        but |= {"score", "margin"} if "confidence" in view.column_names else set()
+    but, titles = set[str](), {name: name.replace("_", " ") for name in names}
+    if "mention_id" in names:
+        but = {"start", "end", "cluster_id" if linked else "entity_id"}
+        but |= {"document_id"} if all(row["mention_id"].startswith(row["document_id"]) for row in rows) else set()
+        if "confidence" in names:
+            but |= {"margin"} if "runner_up_id" in names else {"margin", "score"}
         for row in rows:
-            known = f"{row['entity_id']} {row['entity_name']}"
-            row["entity_id"] = f"NIL, {row['cluster_id']}" if row["entity_id"] is None else known
-        names = {name: "link" if name == "entity_id" else name for name in view.column_names if name not in but}
-        rows = [{shown: row[name] for name, shown in names.items()} for row in rows]
-    columns = [name.replace("_", " ") for name in (rows[0] if rows else view.column_names)]
-    print_table(columns, ([f"{cell(value):.200}" for value in row.values()] for row in rows), total=total)
+            row |= {"entity_id": "NIL,", "entity_name": row["cluster_id"]} if row["entity_id"] is None else {}
+    for whole in ("entity", "runner_up", "next_cluster"):
+        if f"{whole}_name" in names:
+            titles[f"{whole}_id"] = "link" if whole == "entity" else whole.replace("_", " ")
+            for row in rows:
+                row[f"{whole}_id"] = " ".join(filter(None, (row[f"{whole}_id"], row.pop(f"{whole}_name"))))
+    shown = [name for name in names if name not in but and any(row.get(name) not in (None, "", []) for row in rows)]
+    cells = ([f"{cell(row[name]):.200}" for name in shown] for row in rows)
+    print_table([titles[name] for name in shown or names], cells, total=total)
 
 
 def print_changes(changes: Diff, limit: int) -> None:

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from arbo.pipeline.saved_run import Search
 
 _TEXT = "Only mentions whose text, long form or entity name contains WORDS."
-_DOUBTFUL = "Sort by confidence, lowest first; else by margin; of a list, by the weakest join, highest first."
+_DOUBTFUL = (
+    "Sort by confidence, lowest first, or by margin, with the runner-up; of a list, by the weakest join, highest first."
+)
+_OF_NIL = "the confidence of NIL is the estimated share of right ones among all NIL decisions, whatever the mention"
 _WRONG = "Only mentions whose link differs from the gold annotation, sorted by the reason."
 _WHAT = "Only mentions given by their id, document, entity, cluster or text. [default: all]"
 
@@ -66,8 +70,8 @@ def show(
         groups, first = np.unique(result.cluster_rows[rows], return_index=True)
         groups = groups[np.argsort(first)] if doubtful else groups
     if console.as_json:
-        views = {"mentions": mention_view(result, rows[:limit], kinds)}
-        views["clusters"] = cluster_view(result, groups[:limit])
+        views = {"mentions": mention_view(result, rows[:limit], kinds, doubtful=doubtful)}
+        views["clusters"] = cluster_view(result, groups[:limit], doubtful=doubtful)
         console.print_json({**{name: view.to_pylist() for name, view in views.items()}, "evidence": result.evidence})
         return
     on_terminal = sys.stdout.isatty()
@@ -78,8 +82,11 @@ def show(
         console.show(f"{len(rows):,} wrong: {', '.join(f'{n:,} {kind}' for kind, n in counts if n)}")
     rows = groups if clusters else rows
     shown = rows[: console.rows_shown(limit)]
-    view = cluster_view(result, shown) if clusters else mention_view(result, shown, kinds)
-    console.print_view(view, as_table=on_terminal, total=len(rows))
+    make = cluster_view if clusters else partial(mention_view, wrong=kinds)
+    view, linked = make(result, shown, doubtful=doubtful), result.manifest["knowledge_base"] is not None
+    if doubtful and linked and "confidence" in view.column_names and view["entity_id"].null_count:
+        console.say(_OF_NIL)
+    console.print_view(view, as_table=on_terminal, total=len(rows), linked=linked)
 
 
 _MENTIONS = "Mentions, given by id, document, entity, cluster or text."
@@ -104,7 +111,8 @@ def explain(run: options.Run, what: Annotated[list[str], Argument(metavar="MENTI
             console.show(result.explain(result.links[found[0]]))
         else:
             console.say(f"{len(found):,} mentions of {name}; choose one by its mention_id:")
-            console.print_view(mention_view(result, found), as_table=sys.stdout.isatty())
+            linked = result.manifest["knowledge_base"] is not None
+            console.print_view(mention_view(result, found), as_table=sys.stdout.isatty(), linked=linked)
 
 
 _OTHER = "The run folder to compare with RUN; without it, RUN is the later one."

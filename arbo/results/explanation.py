@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import Self
 
 from arbo.errors import UsageError, listed
+from arbo.results.graphs import next_joins
 from arbo.results.run import Link, Run
 from arbo.results.views import rows_called
 from arbo.text.names import normalize_name
@@ -112,7 +113,9 @@ def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[
     entity_limit = result.manifest.get("limits", {}).get(link.mention.type, entity_limit)
     average = result.manifest["threshold"].get("nil")  # None under single linkage
     cluster = result.cluster_of(link)
-    lines = [f'{_called(link)} is NIL, {_sure(link)}in cluster {link.cluster} "{cluster.name}":']
+    is_nil = result.manifest["knowledge_base"] is not None
+    called = f"NIL, {_sure(link)}" if is_nil else ""
+    lines = [f'{_called(link)} is {called}in cluster {link.cluster} "{cluster.name}":']
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
     unlinked = f", and none of the {k} most similar mentions is linked"
     by_mentions = "" if method == "independent" or k == 0 else unlinked
@@ -122,10 +125,10 @@ def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[
         limit = f"the entity threshold is a dissimilarity of {_number(entity_limit)}"
         lines.append(f"    the nearest entity, {rivals[0]}, has {nearest}; {limit}{by_mentions}")
     if average is None:
-        near = f"no other NIL mention within {_number(mention_limit)}"
+        near = f"no other {'NIL ' * is_nil}mention within {_number(mention_limit)}"
         join, limit = "the weakest join of the cluster is", f"the mention threshold is {_number(mention_limit)}"
     else:
-        near = f"no NIL cluster has an average dissimilarity of at most {_number(average)}"
+        near = f"no {'NIL' if is_nil else 'other'} cluster has an average dissimilarity of at most {_number(average)}"
         join = "the last two parts of the cluster have the average dissimilarity"
         limit = f"the limit of average linkage is {_number(average)}"
     others = [m for m in cluster.mentions if m.id != link.mention.id]
@@ -136,7 +139,15 @@ def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[
     else:
         lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
     lines[1:1] = decided
+    lines += [] if is_nil else _next_join(result, result.cluster_rows[result.row_of[link.mention.id]])
     return [Step(link.mention.id, link.name, link.mention.document_id, None)], None, lines
+
+
+def _next_join(result: Run, row: int) -> list[str]:
+    """Describe the cluster that the one in a row would join next."""
+    row, height = (values[row].item() for values in next_joins(result))
+    at = f"    the cluster that would join next, at {height:.3f}: "
+    return [f'{at}"{result.clusters[row].name}" ({result.clusters[row].id})'] if row >= 0 else []
 
 
 def _decided(result: Run, link: Link) -> list[str]:
@@ -193,7 +204,8 @@ def _score(result: Run, link: Link, rivals: Sequence[Candidate]) -> str:
 
 
 def _sure(link: Link) -> str:
-    return "" if link.confidence is None else f"confidence {link.confidence:.3f}, "
+    of_nil = " (as of all NIL)" if link.entity is None else ""
+    return "" if link.confidence is None else f"confidence {link.confidence:.3f}{of_nil}, "
 
 
 def _number(value: float | None) -> str:

@@ -18,7 +18,7 @@ from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import CLUSTERS, GRAPHS, TABLES, ExportFormat, Ids, writer
 from arbo.results.run import Ints, Run
-from arbo.results.views import ends_of, mention_view
+from arbo.results.views import ends_of, mention_view, runners_up
 from arbo.settings import check_choice
 from arbo.text.words import sentences
 
@@ -137,7 +137,7 @@ def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) ->
     mentions, links, rows = run.mention_table, run.link_table, np.arange(run.mention_table.num_rows)
     flat = mention_view(run, rows)
     columns = {name: flat[name] for name in flat.column_names}
-    columns |= _runners_up(run)
+    columns |= runners_up(run)
     columns["cluster_name"] = run.cluster_table["name"].take(numbers(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
     columns |= {"sentence": strings(sentences_of(run, rows)), "gold": mentions["gold"]}
@@ -148,23 +148,6 @@ def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) ->
             key = f"own_{key}"
         columns[key] = values
     return pa.table(columns)
-
-
-def _runners_up(run: Run) -> dict[str, pa.Array]:
-    """Return id, name and score of the best candidate of each mention other than its link, unless there are none."""
-    links = run.link_table
-    lists, scores = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
-    start, candidates = lists.offsets.to_numpy() - lists.offsets[0].as_py(), lists.flatten()
-    first, end = start[:-1], start[1:]
-    nearest = candidates.take(numbers(first, missing=first == end))
-    is_link = pc.fill_null(pc.equal(nearest, links["entity_id"].combine_chunks()), False)  # a null link: NIL
-    place = first + is_link.to_numpy(zero_copy_only=False)
-    if (place == end).all():
-        return {}
-    ids = candidates.take(numbers(place, missing=place == end))
-    names = run.entity_table["name"].take(pc.index_in(ids, run.entity_table["entity_id"].combine_chunks()))
-    score = scores.flatten().take(numbers(place, missing=place == end))
-    return {"runner_up_id": ids, "runner_up_name": names, "runner_up_score": score}
 
 
 def _metadata(run: Run, mentions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Array]]:

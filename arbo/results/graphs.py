@@ -8,6 +8,7 @@ decided as ``decided.*``, the fields of `Decisions`. Mentions have the order of 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,14 @@ import pyarrow.compute as pc
 from arbo.data.arrow import Arrays, numbers
 from arbo.data.tables import names_in, numbered
 from arbo.errors import UsageError
-from arbo.results.run import Ints, Run, rows_in
+from arbo.results.run import Floats, Ints, Run, rows_in
 
 if TYPE_CHECKING:
     from arbo.engine import Decisions, Graph
 
 _MENTIONS, _ENTITIES = ("mentions", "mention_dissimilarity"), ("entities", "entity_dissimilarity")
 _EDGES = ("graph.source", "graph.target", "graph.weight")
+_next_joins: WeakKeyDictionary[Run, tuple[Ints, Floats]] = WeakKeyDictionary()
 
 
 def graph_arrays(graph: Graph, decisions: Decisions | None) -> Arrays:
@@ -71,6 +73,32 @@ def edges_of(run: Run) -> tuple[Ints, Any]:
     _, first = np.unique(ends[0, nearest] * len(row) + ends[1, nearest], return_index=True)
     nearest = nearest[np.sort(first)]  # of a pair, the lighter edge alone
     return ends[:, nearest], np.float32(run.manifest["offset"]) - weight[nearest]
+
+
+def next_joins(run: Run) -> tuple[Ints, Floats]:
+    """Return which cluster each discovered one would join next at a higher threshold, and the dissimilarity of this.
+
+    Both are (clusters,); -1 and NaN if the graph of the run joins a cluster to no other, or is not kept.
+    """
+    if run not in _next_joins:
+        _next_joins[run] = _joins_beyond(run)
+    return _next_joins[run]
+
+
+def _joins_beyond(run: Run) -> tuple[Ints, Floats]:
+    from arbo.engine import average_tree, merge_tree
+
+    n = len(run.cluster_table)
+    other, height = np.full(n, -1), np.full(n, np.nan)
+    if n and (kept := graph_of(run)) is not None:
+        tree = (average_tree if run.manifest["config"].get("nil_linkage") == "average" else merge_tree)(kept[0])
+        cluster = run.cluster_rows[numbered(run.mention_table)]
+        ends = np.column_stack([cluster[tree.source], cluster[tree.target]])
+        is_beyond = ends[:, 0] != ends[:, 1]
+        ends = ends[is_beyond]
+        joined, first = np.unique(ends, return_index=True)
+        other[joined], height[joined] = ends[:, ::-1].ravel()[first], tree.height[is_beyond][first // 2]
+    return other, height
 
 
 def pairs(run: Run) -> pa.Table:

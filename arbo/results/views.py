@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from arbo.data.arrow import numbers
 from arbo.data.tables import names_in
 from arbo.errors import UsageError
+from arbo.results.graphs import next_joins
 from arbo.results.run import Ints, Run
 from arbo.results.schema import SCHEMA
 from arbo.text.names import normalize_names
@@ -54,8 +55,8 @@ def selected(run: Run, *, nil: bool = False, words: str | None = None, doubtful:
     """Return the rows of some mentions: only NIL ones, or only those with a string.
 
     The string, whose case is ignored, may be in the text, the expansion or the entity's name. With ``doubtful``, those
-    with the lowest confidence come first, in a run without it with the lowest margin or, without a knowledge base, in
-    the clusters with the highest `weakest_join`; those without any of these last.
+    with the lowest confidence come first, in a run without it with the lowest margin; without a knowledge base, those
+    of the clusters with the highest `weakest_join`, and then with the lowest next one. Those without any come last.
     """
     links, mentions = run.link_table, run.mention_table
     chosen = np.ones(links.num_rows, np.bool_)
@@ -67,10 +68,13 @@ def selected(run: Run, *, nil: bool = False, words: str | None = None, doubtful:
         chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in matches])
     rows: Ints = np.flatnonzero(chosen)
     if doubtful:
-        by = links["confidence" if "confidence" in links.column_names else "margin"]
         if run.manifest["knowledge_base"] is None:
-            by = pc.negate(run.cluster_table["weakest_join"]).take(numbers(run.cluster_rows))
-        rows = rows[np.argsort(pc.fill_null(by, float("inf")).to_numpy()[rows], kind="stable")]
+            weakest = pc.fill_null(run.cluster_table["weakest_join"], -np.inf).to_numpy()
+            by = [values[run.cluster_rows[rows]] for values in (next_joins(run)[1], -weakest)]
+        else:
+            known = links["confidence" if "confidence" in links.column_names else "margin"]
+            by = [pc.fill_null(known, np.inf).to_numpy()[rows]]
+        rows = rows[np.lexsort(by)]
     return rows
 
 
@@ -92,12 +96,12 @@ def rows_called(run: Run, name: str) -> Ints:
     return rows
 
 
-def mention_view(run: Run, rows: Ints, wrong: Ints | None = None) -> pa.Table:
+def mention_view(run: Run, rows: Ints, wrong: Ints | None = None, *, doubtful: bool = False) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
     Columns: those that `arbo.results.schema` calls flat, ``confidence`` before ``score``, with ``start, end`` (of the
     whole mention) in place of spans, and without ``found_score`` if no finder found any mention. With the result of
-    `wrong_kinds`, also ``wrong, gold``.
+    `wrong_kinds`, also ``wrong, gold``; with ``doubtful``, what else the decisions might be: `runners_up` or `joins`.
     """
     mentions, links, at = run.mention_table, run.link_rows, numbers(rows)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
@@ -112,7 +116,42 @@ def mention_view(run: Run, rows: Ints, wrong: Ints | None = None) -> pa.Table:
     taken = links.select(names).take(at) if isinstance(links, pa.Table) else links.take(rows)
     if wrong is not None:
         columns |= {"wrong": pa.array(WRONG).take(numbers(wrong[rows])), "gold": mentions["gold"].take(at)}
-    return pa.table({**columns, **{name: taken[name] for name in names}})
+    columns |= {name: taken[name] for name in names}
+    if doubtful and run.manifest["knowledge_base"] is None:
+        columns |= joins(run, run.cluster_rows[rows])
+    elif doubtful:
+        columns |= {name: column.take(at) for name, column in runners_up(run).items()}
+    return pa.table(columns)
+
+
+def runners_up(run: Run) -> dict[str, pa.Array]:
+    """Return id, name and score of the best candidate of each mention other than its link, unless there are none."""
+    links = run.link_table
+    lists, scores = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
+    start, candidates = lists.offsets.to_numpy() - lists.offsets[0].as_py(), lists.flatten()
+    first, end = start[:-1], start[1:]
+    nearest = candidates.take(numbers(first, missing=first == end))
+    is_link = pc.fill_null(pc.equal(nearest, links["entity_id"].combine_chunks()), False)  # a null link: NIL
+    place = first + is_link.to_numpy(zero_copy_only=False)
+    if (place == end).all():
+        return {}
+    ids = candidates.take(numbers(place, missing=place == end))
+    names = run.entity_table["name"].take(pc.index_in(ids, run.entity_table["entity_id"].combine_chunks()))
+    score = scores.flatten().take(numbers(place, missing=place == end))
+    return {"runner_up_id": ids, "runner_up_name": names, "runner_up_score": score}
+
+
+def joins(run: Run, clusters: Ints) -> dict[str, Any]:
+    """Return what joins some discovered clusters, and what they would join next, see `next_joins`."""
+    (other, height), table, threshold = next_joins(run), run.cluster_table, run.manifest["threshold"]
+    near = numbers(other[clusters], missing=other[clusters] < 0)
+    return {
+        "weakest_join": table["weakest_join"].take(numbers(clusters)),
+        "threshold": pa.array([threshold.get("nil", threshold["mention"])] * len(clusters), pa.float32()),
+        "next_join": numbers(height[clusters].astype(np.float32), missing=np.isnan(height[clusters])),
+        "next_cluster_id": table["cluster_id"].take(near),
+        "next_cluster_name": table["name"].take(near),
+    }
 
 
 def ends_of(run: Run, rows: Ints) -> tuple[Any, Any]:
@@ -123,12 +162,18 @@ def ends_of(run: Run, rows: Ints) -> tuple[Any, Any]:
     return np.minimum.reduceat(start, first), np.maximum.reduceat(end, first)
 
 
-def cluster_view(run: Run, chosen: Ints) -> pa.Table:
-    """Make a table of some clusters: the columns of the cluster table, and ``examples``, up to three distinct texts."""
+def cluster_view(run: Run, chosen: Ints, *, doubtful: bool = False) -> pa.Table:
+    """Make a table of some clusters: the columns of the cluster table, and ``examples``, up to three distinct texts.
+
+    With ``doubtful``, those of a run without a knowledge base also have `joins`.
+    """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]
     shown = []
     for row in chosen:
         of_cluster = texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist()
         shown.append(list(dict.fromkeys(of_cluster))[:_EXAMPLES])
-    return run.cluster_table.take(chosen).append_column("examples", pa.array(shown, pa.list_(pa.string())))
+    columns = dict(zip(run.cluster_table.column_names, run.cluster_table.take(chosen).columns, strict=True))
+    if doubtful and run.manifest["knowledge_base"] is None:
+        columns |= joins(run, chosen)
+    return pa.table({**columns, "examples": pa.array(shown, pa.list_(pa.string()))})
