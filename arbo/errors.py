@@ -26,11 +26,8 @@ def counted(n: int, things: str) -> str:
     >>> counted(2_000, "mentions"), counted(1, "duplicate entities dropped"), counted(1, "empty aliases")
     ('2,000 mentions', '1 duplicate entity dropped', '1 empty alias')
     """
-    return f"{n:,} {_PLURAL.sub(_singular, things, 1) if n == 1 else things}"
-
-
-def _singular(plural: re.Match[str]) -> str:
-    return f"{plural[1]}y" if plural[2] == "ies" else plural[1]
+    one = _PLURAL.sub(lambda plural: plural[1] + "y" * (plural[2] == "ies"), things, 1)
+    return f"{n:,} {one if n == 1 else things}"
 
 
 class ArboError(Exception):

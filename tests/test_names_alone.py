@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from builders import document
+from builders import document, save_lines
 from conftest import Run
 from hypothesis import HealthCheck, given, settings, strategies as st
 from oracles.trees import component_labels
@@ -165,6 +165,9 @@ def test_tables_of_any_form_are_lists(run: Run, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("name,city\nfen,Hull\n")
     one = run("discover", tmp_path / "one.csv", "--text-column", "name", "--evidence", "city", "--out", tmp_path / "o")
     assert "1 mention in 1 discovered entity" in one.out
+    assert "nothing to ask" in run("review", tmp_path / "o").out
+    lines = save_lines(tmp_path / "lines.csv", "fen", "tern")
+    assert "without a header, with --format text" in run("discover", lines, "--out", tmp_path / "o").told
     (tmp_path / "none.csv").write_text("name,city\n")
     none = run("discover", tmp_path / "none.csv", "--text-column", "name", "--out", tmp_path / "o")
     assert "none.csv: no names: the table is empty" in none.told
@@ -206,6 +209,7 @@ def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> N
         assert arbo.Result.load(out).link_table["cluster_id"].to_pylist() == expected
     assert run("add", out, tmp_path / "table.csv", "--out", tmp_path / "more").code == 0
     assert [link.mention.id for link in arbo.Result.load(tmp_path / "more").links] == [*"01234567"]
+    assert "now  in cluster new-0, together with 1\n" in run("review", out).out
     (tmp_path / "long.txt").write_text("fen\n" + (long := "A text is no name. " * 20))
     shown = run("discover", tmp_path / "long.txt", "--out", out).told
     assert "the documents have no mentions; line 2: over 300 characters, which is long for a name" in shown

@@ -73,9 +73,9 @@ class ReadingConfig(Settings):
         """
         from arbo.data.tables import metadata_in
 
-        name, lines = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs", list[str]()
+        name = docs[0].name if len(docs) == 1 else f"{len(docs)} inputs"
+        read_as: list[str] = [self.docs_format or ""]
         if self.text_column is None:
-            read_as: list[str] = [self.docs_format or ""]
 
             def announce(guess: str) -> None:
                 read_as.append(guess)
@@ -83,13 +83,12 @@ class ReadingConfig(Settings):
 
             how_read: Any = {"types": self.types, "on_error": self.on_error, "announce_format": announce}
             documents = formats.read_documents(docs, self.docs_format, **how_read)
-            if mentions is not False and "text" in read_as:
-                lines = _lines_of(documents)
-                if not any(map(str.strip, lines)):
+            if mentions is not False and "text" in read_as and not _is_prose(documents, titles=bool(mentions)):
+                if not any(document.text.strip() for document in documents):
                     raise DataError("no names, since all lines are blank; check the file", file=str(docs[0]))
-                if not _is_prose(documents, titles=bool(mentions)):
-                    console.say(f"{name}: each line is a name{_too_long(lines)}")
-                    documents = arbo.Corpus.of(lines)
+                console.say_notes(documents.notes, f"{name}: ")
+                console.say(f"{name}: each line is a name{_too_long(documents)}")
+                documents = arbo.Corpus.of(_lines_of(documents))
         else:
             from arbo.formats.table import read_column
 
@@ -103,8 +102,9 @@ class ReadingConfig(Settings):
         _say_columns("documents", metadata_in(documents.tables.documents), name)
         _say_columns("mentions", metadata_in(documents.tables.mentions), name)
         if mentions is not False and not documents.n_mentions and (mentions or self.types or not _is_prose(documents)):
+            long = _too_long(documents) if "text" in read_as else ""
             raise DataError(
-                f"the documents have no mentions{_too_long(lines)}; if a column of a table has the names, give "
+                f"the documents have no mentions{long}; if a column of a table has the names, give "
                 "--text-column NAME; for plain text, give --find-mentions dictionary; else check --format, --types and "
                 "the names of keys",
                 file=str(docs[0]),
@@ -141,17 +141,14 @@ def _is_prose(documents: arbo.Corpus, *, titles: bool = False) -> bool:
     if documents.n_mentions:
         return False
     lines = [line for line in map(str.strip, _lines_of(documents)) if line]
-    sentences, long = sum(line[-1] in ".!?" and line.count(" ") >= 4 for line in lines), sum(map(_is_long, lines))
+    long = sum(len(line) > _LONG for line in lines)
+    sentences = sum(line[-1] in ".!?" and line.count(" ") >= 4 for line in lines)
     return 10 * long > len(lines) if titles else long > 0 or 2 * sentences > len(lines)
 
 
-def _is_long(line: str) -> bool:
-    return len(line.strip()) > _LONG
-
-
-def _too_long(lines: Sequence[str]) -> str:
+def _too_long(documents: arbo.Corpus) -> str:
     """Name the lines that are long for names; an empty string without any."""
-    long = [f"line {number}" for number, line in enumerate(lines, 1) if _is_long(line)]
+    long = [f"line {number}" for number, line in enumerate(_lines_of(documents), 1) if len(line.strip()) > _LONG]
     return f"; {listed(long, 3)}: over {_LONG} characters, which is long for a name" if long else ""
 
 

@@ -288,8 +288,7 @@ def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase |
         console.say(line)
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
-        note = "mentions with gold ids, which only score the links; remove ids that arbo made"
-        console.say(counted(annotated, note))
+        console.say_notes({"mentions with gold ids, which only score the links; remove ids that arbo made": annotated})
     console.say_notes(result.manifest["notes"]["gold"])
     console.warn(*result.warnings)
     if kb is not None and (problem := Gold.of(documents, kb).missing(documents, kb)):
@@ -304,10 +303,10 @@ def _print(result: arbo.Result, documents: arbo.Corpus, kb: arbo.KnowledgeBase |
     if len(result.discovered):
         console.print_title("Largest discovered entities")
         console.print_discovered(result, 5)
-    look, wrong = ("--clusters", []) if manifest["knowledge_base"] is None else ("--doubtful", [["show", "--wrong"]])
+    look, wrong = ([["show", "--clusters"]], []) if kb is None else ([], [["show", "--wrong"]])
     first, annotated = result.mention_table["mention_id"][:1].to_pylist(), any(gold for gold in result.gold_labels)
     scored = [["evaluate"], *wrong] if annotated else []
-    console.print_next(folder, ["show", look], *(["explain", id_] for id_ in first), *scored)
+    console.print_next(folder, *look, ["show", "--doubtful"], *(["explain", id_] for id_ in first), *scored)
 
 
 _KB = "The knowledge base of the run, if its file has moved, or a new release, read as the run read its own."

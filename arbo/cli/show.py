@@ -251,7 +251,8 @@ def review(
     except (KeyboardInterrupt, typer.Abort):
         raise typer.Exit(130) from None
     finally:
-        console.show(f"\nanswers written to {file}: {len(ongoing.written):,}; the same command goes on from there")
+        done = f"\nanswers written to {file}: {len(ongoing.written):,}; the same command goes on from there"
+        console.show(done if ongoing.total else "nothing to ask")
         for rate, (low, high) in ongoing.rates.items():
             of = "decisions, by those drawn at random," if rate == "accuracy" else "compared pairs, by all answers,"
             console.show(f"the {rate} of the {of} is {low:.0%} to {high:.0%} (95 % interval)")
@@ -272,6 +273,9 @@ def _print(ongoing: Review, question: Question) -> None:
     console.print_parts(sys.stdout, (before, {}), (f"[{text}]", {"bold": True}), (after, {}))
     nil = "" if ongoing.why_not(link, "nil") else "NIL, "
     decision = f"{nil}in cluster {link.cluster}" if link.entity is None else f"{link.entity} {link.entity_name}"
+    if ongoing.queue.pairs is not None and question.choices:
+        is_one = ongoing.run.link_of(question.choices[0].id).cluster == link.cluster
+        decision += ", together with 1" if is_one else ", apart from 1"
     sure = "" if link.confidence is None else f", confidence {link.confidence:.3f}"
     console.show(f"  now  {decision}{sure}")
     _list(question.choices)

@@ -285,7 +285,8 @@ def _header(
         header = [*names]
     elif not has_names:
         wrong = f"no column is id or document_id; {has}; rename one, or read a column of names with --text-column"
-        raise DataError(wrong, file=str(file), line=1)
+        alone = ", or lines that are names, without a header, with --format text" if len(header) == 1 else ""
+        raise DataError(wrong + alone, file=str(file), line=1)
     if twice := [name for name, times in Counter(header).items() if times > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     return header, has_names

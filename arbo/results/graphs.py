@@ -80,14 +80,10 @@ def next_joins(run: Run) -> tuple[Ints, Floats]:
 
     Both are (clusters,); -1 and NaN if the graph of the run joins a cluster to no other, or is not kept.
     """
-    if run not in _next_joins:
-        _next_joins[run] = _joins_beyond(run)
-    return _next_joins[run]
-
-
-def _joins_beyond(run: Run) -> tuple[Ints, Floats]:
     from arbo.engine import average_tree, merge_tree
 
+    if run in _next_joins:
+        return _next_joins[run]
     n = len(run.cluster_table)
     other, height = np.full(n, -1), np.full(n, np.nan)
     if n and (kept := graph_of(run)) is not None:
@@ -98,7 +94,7 @@ def _joins_beyond(run: Run) -> tuple[Ints, Floats]:
         ends = ends[is_beyond]
         joined, first = np.unique(ends, return_index=True)
         other[joined], height[joined] = ends[:, ::-1].ravel()[first], tree.height[is_beyond][first // 2]
-    return other, height
+    return _next_joins.setdefault(run, (other, height))
 
 
 def pairs(run: Run) -> pa.Table:
