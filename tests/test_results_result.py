@@ -288,7 +288,7 @@ def test_what_else_a_doubtful_decision_might_be_is_shown(result: arbo.Result, ru
     assert [(row["mention_id"], row["next_cluster_id"]) for row in rows] == [("0", "new-2"), ("2", "new-0")]
     assert rows[0]["next_join"] == pytest.approx(1 - apart.pairs()["score"][0].as_py(), abs=1e-6)
     assert (rows[0]["threshold"], alone["next_join"]) == (pytest.approx(0.001), None)
-    assert 'the cluster that would join next, at 0.019: "Tern Optic" (new-2)' in str(apart.explain("0"))
+    assert f'would join next, at {rows[0]["next_join"]:.3f}: "Tern Optic" (new-2)' in str(apart.explain("0"))
     assert "NIL" not in str(apart.explain("1"))
 
 
