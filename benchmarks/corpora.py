@@ -37,6 +37,7 @@ from arbo.encoders.encoder import Encoder
 from arbo.formats import read_documents
 from arbo.results.result import Result
 from clustering import METHODS
+from clustering.vectors import unit
 from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts
 
 KS = (1, 2, 4, 8)
@@ -128,8 +129,8 @@ def _truth(corpus: Corpus) -> np.ndarray:
 
 
 def _hdbscan(encoder: arbo.DualEncoder, corpus: Corpus, size: int) -> np.ndarray:
-    vectors = encoder.encode_mentions(mention_inputs(corpus, expand_abbreviations=False)).normalized()
-    labels: np.ndarray = HDBSCAN(min_cluster_size=size, copy=True).fit_predict(vectors.matrix[vectors.row])
+    vectors = encoder.encode_mentions(mention_inputs(corpus, expand_abbreviations=False))
+    labels: np.ndarray = HDBSCAN(min_cluster_size=size, copy=True).fit_predict(unit(vectors.matrix)[vectors.row])
     noise = labels < 0
     labels[noise] = labels.max() + 1 + np.arange(noise.sum())
     return labels

@@ -12,6 +12,7 @@ dissimilarities are not those of a full scan in float64, for 20 queries.
 Each cell is kept. `--only N` makes those of one size.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import faiss
@@ -27,7 +28,7 @@ from library.timing import seconds
 from arbo.retrieval.groups import best_scanner
 from clustering.index import Index
 from clustering.knn import nearest
-from clustering.vectors import Vectors
+from clustering.vectors import Vectors, unit
 
 DIM, K, QUERIES, JOB, TIMES = 384, 16, 2000, 10**5, 50
 EFFORTS = 32, 128, 512
@@ -42,7 +43,8 @@ def drawn(kind: str, n: int) -> Vectors:
     if kind == "tied":
         vectors = np.repeat(vectors, TIMES, axis=0)
         vectors *= 1 + 1e-7 * np.random.default_rng(1).standard_normal(vectors.shape, np.float32)
-    return Vectors.of(vectors).normalized()
+    distinct = Vectors.of(vectors)
+    return replace(distinct, matrix=unit(distinct.matrix))
 
 
 def measure(kind: str, n: int) -> Row:

@@ -64,6 +64,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.retrieval.reranking import best_first
+from clustering.vectors import unit
 
 CANDIDATES = 24
 BOTH_KINDS = [CANDIDATES] * 2
@@ -188,8 +189,8 @@ def nearest(asked: Iterable[Query], names: Sequence[str], encoder: arbo.DualEnco
     entity = found.entities[place, at]
     fitted = NgramEncoder().fit(names)
     inputs = mention_inputs(mentions, expand_abbreviations=False)
-    left, right = fitted.encode_mentions(inputs).normalized(), fitted.encode_entities(kb).normalized()
-    products: Any = left.matrix[left.row[place]] * right.matrix[right.row[entity]]
+    left, right = fitted.encode_mentions(inputs), fitted.encode_entities(kb)
+    products: Any = unit(left.matrix)[left.row[place]] * unit(right.matrix)[right.row[entity]]
     scores = np.full(found.entities.shape, -np.inf, np.float32)
     scores[place, at] = products.sum(axis=1)
     ordered = zip(*map(np.ndarray.tolist, best_first(found.entities, scores)), strict=True)
@@ -204,11 +205,12 @@ def cosines_of(encoder: arbo.DualEncoder, asked: Iterable[Asked]) -> Cosine:
     names = sorted({name for own in asked for part, (found, _) in own.lists.items() for name in (part, *found)})
     say(f"{len(names)} names to encode")
     kb = arbo.KnowledgeBase(arbo.Entity(str(row), name) for row, name in enumerate(names))
-    vectors = encoder.encode_entities(kb).normalized()
+    vectors = encoder.encode_entities(kb)
+    matrix: Any = unit(vectors.matrix)
     row_of = dict(zip(names, vectors.row.tolist(), strict=True))
 
     def cosines(one: Sequence[str], other: Sequence[str]) -> Any:
-        left, right = (vectors.matrix[[row_of[name] for name in side]] for side in (one, other))
+        left, right = (matrix[[row_of[name] for name in side]] for side in (one, other))
         return np.einsum("ij,ij->i", left, right)
 
     return cosines

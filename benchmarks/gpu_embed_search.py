@@ -32,7 +32,7 @@ from arbo.data import MentionInput
 from arbo.data.documents import Document, Mention
 from arbo.retrieval.gpu import torch_scanner
 from clustering.knn import Neighbors, nearest
-from clustering.vectors import Vectors, offset_of
+from clustering.vectors import Vectors, offset_of, unit
 
 ENTITIES, MENTIONS = 2_300_000, 120_000
 N_ENTITIES, N_MENTIONS = 16, 8
@@ -130,8 +130,8 @@ def timed(spent: Figures, what: str, call: Callable[[], T]) -> T:
 def check(found: Neighbors, mentions: Vectors, entities: Vectors) -> None:
     """Compare the lists of a few mentions with the products of their vectors and all others."""
     few = min(8, mentions.n)
-    queries, corpus = mentions.taken(np.arange(few)).normalized(), entities.normalized()
-    products = queries.matrix[queries.row] @ corpus.matrix.T
+    queries = mentions.taken(np.arange(few))
+    products = unit(queries.matrix)[queries.row] @ unit(entities.matrix).T
     largest = -np.sort(-products, axis=1)[:, :N_ENTITIES]
     claimed = offset_of("cosine") - found.dissimilarity[:few, : largest.shape[1]]
     assert np.allclose(claimed, largest, atol=1e-4), "the lists are not those of the nearest"

@@ -71,7 +71,7 @@ from clustering import index as index_module
 from clustering.index import Index
 from clustering.knn import Neighbors, nearest
 from clustering.sparse_search import Bounds
-from clustering.vectors import Vectors
+from clustering.vectors import Vectors, unit
 
 K, FEW, MENTIONS_K, QUERIES = 16, 4, 8, 300
 ENTITY_LIMIT, MENTION_LIMIT = NgramEncoder().threshold
@@ -192,13 +192,13 @@ def approximate(kind: str, n: int) -> Row:
     corpus, queries = encoded(names, queries_of(kind, names))
     begin = time.process_time()
     svd = TruncatedSVD(128, random_state=0).fit(corpus.matrix)
-    dense = Vectors.of(svd.transform(corpus.matrix)).normalized()
+    dense = Vectors.of(svd.transform(corpus.matrix))
     graph: Any = faiss.IndexHNSWFlat(128, 32, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction, graph.hnsw.efSearch = 100, 256
-    graph.add(np.ascontiguousarray(dense.matrix[dense.row]))
+    graph.add(unit(dense.matrix)[dense.row])
     row: Row = {"index seconds": time.process_time() - begin}
-    few = Vectors.of(svd.transform(queries.matrix)).normalized()
-    asked = np.ascontiguousarray(few.matrix[few.row])
+    few = Vectors.of(svd.transform(queries.matrix))
+    asked = unit(few.matrix)[few.row]
     row["approximate"], found = per_query(queries, lambda some: graph.search(asked[: some.n], K)[1])
     expected = nearest(queries, corpus, K).ids
     row["recall"] = float(np.mean([np.isin(one, other).mean() for one, other in zip(expected, found, strict=True)]))
@@ -261,7 +261,7 @@ def dense(kind: str, n: int) -> Row:
     """Measure the exact search of dense vectors beside a matrix product and faiss."""
     import faiss
 
-    corpus = Vectors.of(clustered(n, 384)).normalized()
+    corpus = Vectors.of(unit(clustered(n, 384)))
     queries = corpus.taken(np.arange(2000))
     index, flat = Index.of(corpus, "cosine"), faiss.IndexFlatIP(384)
     flat.add(corpus.matrix)  # type: ignore[call-arg, unused-ignore]

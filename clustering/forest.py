@@ -43,9 +43,8 @@ def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> Enti
 
 def no_entity_edges(graph: Graph) -> EntityEdges:
     """Return the entity edges of a graph in which no mention has one."""
-    return EntityEdges(
-        np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
-    )
+    n = graph.n_mentions
+    return EntityEdges(np.zeros(n, graph.source.dtype), np.full(n, np.inf, graph.weight.dtype))
 
 
 @kernel

@@ -197,9 +197,8 @@ def _obey(
     linked = Forest(np.where(is_reached, forest.parent, mentions), np.where(is_reached, forest.weight, np.nan))
     kept, nil = keep_apart(linked, nil, root, decisions.different, extended.n_entities)
     follows[linked.is_reached & ~kept.is_reached] = -1
-    described = _describe(
-        extended, kept._replace(weight=_undecided(kept.weight)), nil._replace(weight=_undecided(nil.weight)), tree
-    )
+    kept, nil = kept._replace(weight=_undecided(kept.weight)), nil._replace(weight=_undecided(nil.weight))
+    described = _describe(extended, kept, nil, tree)
     return _without_more_roots(described, graph, follows)
 
 

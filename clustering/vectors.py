@@ -60,10 +60,6 @@ class Vectors:
         used, row = np.unique(self.row[pair], return_inverse=True)
         return type(self)(self.matrix[used], row.astype(np.int32), owner, len(things))
 
-    def normalized(self) -> Self:
-        """Return a copy with vectors of length 1; a zero vector is kept, so that its cosine with any other is 0."""
-        return type(self)(unit(self.matrix), self.row, self.owner, self.n)
-
 
 class Owners(NamedTuple):
     """The things to which the rows of a matrix belong."""
@@ -169,9 +165,8 @@ def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:
 def _refuse(rows: Ids) -> None:
     if len(rows) > 0:
         shown = ", ".join(map(str, rows[:10].tolist())) + (", ..." if len(rows) > 10 else "")
-        raise ValueError(
-            f"NaN, infinity or a number too large or too small for float32 in {len(rows)} row(s): {shown} (from 0)"
-        )
+        what = "NaN, infinity or a number too large or too small for float32"
+        raise ValueError(f"{what} in {len(rows)} row(s): {shown} (from 0)")
 
 
 def offset_of(metric: Metric) -> float:

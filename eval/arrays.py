@@ -35,8 +35,7 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> IntArray:
         low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
         if high - low <= 4 * len(array) + 1024 and high < 2**63:
             offset = array.astype(np.int64) - low
-            codes: IntArray = (np.cumsum(np.bincount(offset) > 0) - 1)[offset]
-            return codes
+            return (np.cumsum(np.bincount(offset) > 0) - 1)[offset]
     elif len(missing := np.flatnonzero(array != array)):
         raise _missing(name, missing)
     return np.unique(array, return_inverse=True)[1].astype(np.int64, copy=False)

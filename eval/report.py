@@ -129,9 +129,8 @@ def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -
     try:
         return line.score.against(base.score, how)
     except ValueError as error:
-        raise ValueError(
-            f"line {line.name!r} of {system!r} cannot be compared with that of {first!r}: {error}"
-        ) from None
+        what = f"line {line.name!r} of {system!r} cannot be compared with that of {first!r}"
+        raise ValueError(f"{what}: {error}") from None
 
 
 def _one_system(report: Report) -> Table:

@@ -66,9 +66,7 @@ class SpanScores:
         over items with gold mentions, F1 over items with either.
         """
         gold, predicted, shared = self.items[:, :3].T
-        return SpanRatios(
-            _mean_ratio(shared, predicted), _mean_ratio(shared, gold), _mean_ratio(2 * shared, gold + predicted)
-        )
+        return SpanRatios(*map(_mean_ratio, (shared, shared, 2 * shared), (predicted, gold, gold + predicted)))
 
     @property
     def exact(self) -> SpanRatios:

@@ -110,9 +110,8 @@ class Table:
 
         def line(tag: str, cells: Iterable[str]) -> str:
             sides = ("right" if right else "left" for right in self.is_number)
-            shown = (
-                f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in zip(sides, cells, strict=True)
-            )
+            both = zip(sides, cells, strict=True)
+            shown = (f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in both)
             return f"<tr>{''.join(shown)}</tr>"
 
         head = line("th", map(_HTML.escape, self.names))

@@ -16,7 +16,7 @@ from clustering import index as index_module
 from clustering.growth import updated
 from clustering.index import Index
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
-from clustering.vectors import Metric, Vectors, dot
+from clustering.vectors import Metric, Vectors, dot, unit
 
 
 def nearly_equal(n: int, dim: int, seed: int = 0) -> Array:
@@ -288,7 +288,7 @@ def test_what_is_given_is_neither_changed_nor_kept(form: str) -> None:
     same(nearest(points, points, 3), first)
 
 
-def test_equal_rows_are_stored_once_and_normalized() -> None:
+def test_equal_rows_are_stored_once_and_scaled() -> None:
     row = np.random.default_rng(0).integers(0, 200, 3000)
     matrix = gaussian(200, 5)
     points = Vectors.of(matrix[row])
@@ -299,9 +299,9 @@ def test_equal_rows_are_stored_once_and_normalized() -> None:
     points = Vectors.of([[3.0, 4.0], [0.0, 0.0], [1e-45, 0.0], [3e38, 3e38]])
     half = np.float32(np.sqrt(0.5))
     expected = np.array([[0.6, 0.8], [0, 0], [1, 0], [half, half]], np.float32)
-    np.testing.assert_array_equal(points.normalized().matrix, expected)
+    np.testing.assert_array_equal(unit(points.matrix), expected)
     sparse = Vectors.of(sp.csr_array(points.matrix))
-    np.testing.assert_array_equal(sparse.normalized().matrix.toarray(), expected)
+    np.testing.assert_array_equal(unit(sparse.matrix).toarray(), expected)
 
 
 class Bomb:

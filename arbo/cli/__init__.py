@@ -107,9 +107,8 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed before the start
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     try:
-        for argument in sys.argv[1:]:
-            if argument.encode(errors="ignore").decode() != argument:
-                raise UsageError(f"the argument {argument!r:.100} is not UTF-8; write it in UTF-8, or rename the file")
+        if wrong := [one for one in sys.argv if one.encode(errors="ignore").decode() != one]:
+            raise UsageError(f"the argument {wrong[0]!r:.100} is not UTF-8; write it in UTF-8, or rename the file")
         app()
     except OSError as error:
         with suppress(OSError), open(os.devnull, "wb") as nothing:

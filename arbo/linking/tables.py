@@ -125,10 +125,8 @@ def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:
     n, tied = len(near), int((np.isfinite(near) & (near == near[:, :1])).all(axis=1).sum()) * (near.shape[1] > 1)
     if tied <= n / 2:
         return None
-    return (
-        f"{tied:,} of {n:,} links have the margin 0: several entities are equally near, and ties go to "
-        "the first in the knowledge base; `arbo kb check` lists the names that entities share"
-    )
+    ties = f"{tied:,} of {n:,} links have the margin 0: several entities are equally near, and ties go to the first"
+    return f"{ties} in the knowledge base; `arbo kb check` lists the names that entities share"
 
 
 def describe_giants(mentions: Inputs, clusters: pa.Table, home: Ids) -> list[dict[str, Any]]:

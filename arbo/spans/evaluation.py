@@ -45,9 +45,8 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     mention differs from the text at its place in the annotated document; the rest of the text is not compared.
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
-        raise UsageError(
-            "the run was not made with this knowledge base; give the one that arbo link used, with the same options"
-        )
+        wrong = "the run was not made with this knowledge base"
+        raise UsageError(f"{wrong}; give the one that arbo link used, with the same options")
     links: dict[str, list[Link]] = {id_: [] for id_ in run.document_table["document_id"].to_pylist()}
     for link in run.links:
         links[link.mention.document_id].append(link)
@@ -60,11 +59,7 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
 
 
 def found_scores(
-    gold: Corpus,
-    found: Corpus,
-    kb: KnowledgeBase,
-    entities: Sequence[str | None],
-    several: Mapping[str, Sequence[str]] = {},
+    gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None], several: Mapping[str, Any] = {}
 ) -> FoundScores:
     """Score found mentions and their entities against annotated documents, end to end.
 

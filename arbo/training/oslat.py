@@ -164,9 +164,8 @@ def train_self_alignment(
     check_start(out, kb)
     config = config or SelfAlignmentConfig()
     if not encoder.shared or encoder.config.entity_view != "names":
-        raise UsageError(
-            "names are aligned one by one with one tower; start from such an encoder with entity_view names"
-        )
+        wrong = "names are aligned one by one with one tower"
+        raise UsageError(f"{wrong}; start from such an encoder with entity_view names")
     data = Contrasts(kb)
     start = replace(encoder, config=replace(encoder.config, entity_threshold=None, mention_threshold=None), cache=None)
     with training(out, job_of({}, kb, config, encoder=encoder.settings), config, options) as workplace:
