@@ -365,12 +365,13 @@ def test_text_files(folder: Path) -> None:
 def test_from_texts_to_links(run: Run, folder: Path) -> None:
     kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
     notes = [folder / "notes", "--format", "text", *kb]
-    shown = run("find", *notes, "--out", folder / "out" / "found.jsonl").ok()
+    shown = run("find", *notes, "--out", folder / "a b" / "found.jsonl").ok()
+    assert f"next: arbo link '{folder}/a b/found.jsonl' --kb {folder}/kb.jsonl" in shown.out
     assert "5 mentions of 3 entities found in 3 documents" in shown.out
     assert "[RV Petrel]" in shown.out
     assert "\\x1b[31m" in shown.out
     at_once = run("link", *notes, "--find-mentions", "dictionary", "--out", folder / "once", "--json")
-    apart = run("link", folder / "out" / "found.jsonl", "--format", "jsonl", *kb, "--out", folder / "apart", "--json")
+    apart = run("link", folder / "a b" / "found.jsonl", "--format", "jsonl", *kb, "--out", folder / "apart", "--json")
     assert at_once.json["linked"] == apart.json["linked"] == 5
     once, apart = arbo.Result.load(folder / "once"), arbo.Result.load(folder / "apart")
     assert (once.link_table, once.mention_table) == (apart.link_table, apart.mention_table)

@@ -119,11 +119,16 @@ def rows_shown(limit: int | None) -> int | None:
     return 20 if limit is None and sys.stdout.isatty() else limit
 
 
+def command(*words: object) -> str:
+    """Return a command for a shell, in which paths may have blanks."""
+    return shlex.join(["arbo", *map(str, words)])
+
+
 def print_next(run: Path, *verbs: Sequence[str]) -> None:
     """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export."""
     show(f"\nwritten to {run}; next:")
     for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
-        show(f"  arbo {shlex.join([verb, str(run), *words])}")
+        show(f"  {command(verb, run, *words)}")
 
 
 def print_summary(result: arbo.Result) -> None:

@@ -115,7 +115,7 @@ def find(
         console.print_title("Scores against the mentions of the documents, with the entities that the finder proposes")
         console.show(scores)
     if out is not None:
-        console.show(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run")
+        console.show(f"\nwritten to {out}; next: {console.command('link', out, '--kb', kb, '--out', 'run')}")
 
 
 def find_in(documents: arbo.Corpus, kb: arbo.KnowledgeBase, finder: Finder) -> Found:

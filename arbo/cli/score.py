@@ -125,7 +125,7 @@ def evaluate(
     _answer(table, scores, text, save)
     for name, of_kind in errors.items() if not console.as_json else ():
         if wrong := ", ".join(f"{n:,} {kind}" for kind, n in of_kind.items() if n):
-            console.show(f"errors: {wrong}; arbo show {names[name]} --wrong lists them")
+            console.show(f"errors: {wrong}; {console.command('show', names[name], '--wrong')} lists them")
 
 
 _RESPONSES = "Response files, one for each system; each is compared with the first."

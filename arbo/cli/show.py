@@ -260,7 +260,7 @@ def review(
         if left:
             console.show(f"decisions left: {left:,}, of them wrong by their confidence: about {wrong:,.0f}")
         if file.exists():
-            console.show(f"next: arbo add {run} --corrections {file} --out NEW")
+            console.show(f"next: {console.command('add', run, '--corrections', file, '--out', 'NEW')}")
 
 
 def _print(ongoing: Review, question: Question) -> None:

@@ -72,11 +72,8 @@ def describe(
     mentions = mentions.add_column(mentions.column_names.index("found_score") + 1, "gold_entities", own_ids)
     cluster_rows, place = cluster_table(kb, known, retrieval.inputs, clusters, constraints)
     doubts = _ties(retrieval, clusters), gold.doubt(), unmapped(retrieval.inputs, config.map_types)
-    counts: dict[str, Any] = {}
-    followed = None
-    if constraints is not None:
-        followed = constraints.corrected, constraints.follows(clusters)
-        counts = {"corrections": constraints.counts(followed[1])}
+    followed = None if constraints is None else (constraints.corrected, constraints.follows(clusters))
+    counts = {} if constraints is None or followed is None else {"corrections": constraints.counts(followed[1])}
     cluster_ids = cluster_rows["cluster_id"].chunk(0), place
     links = links_of(known, retrieval, clusters, cluster_ids, confidence or {}, followed)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))

@@ -99,9 +99,8 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
     ``but``, (mentions, any), lists distinct wrong entities that must not be drawn, padded with -1.
     """
     by_domain = np.argsort(rivals.entity_domain, kind="stable")
-    first, end = (
-        np.searchsorted(rivals.entity_domain[by_domain], rivals.domain[mentions], side) for side in ("left", "right")
-    )
+    domains = rivals.entity_domain[by_domain]
+    first, end = (np.searchsorted(domains, rivals.domain[mentions], side) for side in ("left", "right"))
     inside = rivals.id < len(by_domain)
     inside[inside] = rivals.entity_domain[rivals.id[inside]] == rivals.domain[rivals.mention[inside]]
     n_wrong = end - first - np.bincount(rivals.mention[inside], minlength=len(rivals.domain))[mentions]

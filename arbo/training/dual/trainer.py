@@ -122,9 +122,8 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
         """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, which has all texts."""
         vectors = comparable(vectors, self.model.metric)
-        query, compared, exists = (
-            torch.from_numpy(array[rows]).to(vectors.device) for array in (batch.mention, batch.node, batch.exists)
-        )
+        arrays = (batch.mention, batch.node, batch.exists)
+        query, compared, exists = (torch.from_numpy(array[rows]).to(vectors.device) for array in arrays)
         return Pairs(vectors[query], vectors[compared], exists)
 
     def loss_of(self, batch: Batch, rows: slice) -> Tensor:
