@@ -130,6 +130,19 @@ def test_people_of_one_name_are_told_apart_by_their_columns() -> None:
     assert any("in log-odds: names -" in line for line in result.choices)
 
 
+def test_shops_of_one_house_are_not_one_although_their_columns_are_equal() -> None:
+    draw, words = np.random.default_rng(2), [word for name in NAMES for word in name.split()]
+    house = np.arange(150) // 5
+    shops = pd.DataFrame({"name": [" ".join(draw.choice(words, 2)) for _ in house], "who": range(150)})
+    shops = shops.assign(street=[f"{7 * i} Kelp Road" for i in house], phone=(1000000 + 7919 * house).astype(str))
+    frame = pd.concat([shops, shops[:20].assign(name=shops["name"].str[1:])], ignore_index=True)
+    result = arbo.Linker().discover(frame, name="name", evidence=["street", "phone"])
+    scores = clustering_scores(frame["who"].to_numpy(), np.unique(result.labels, return_inverse=True)[1])["pairwise"]
+    assert scores["f1"] > 0.5
+    edges = result.manifest["encoder"]["edges"]
+    assert edges["far_u"][1][0] > 0.5 > edges["columns"][1]["u"][0]  # an equal telephone is common among far names
+
+
 def test_few_people_of_common_names_are_one_and_birthdays_in_common_say_little() -> None:
     draw, n = np.random.default_rng(1), 3000
     firsts, surnames = ([name.split()[at] for name in NAMES] for at in (0, 1))

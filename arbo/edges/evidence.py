@@ -4,9 +4,11 @@ The log-odds of a pair are those of the names model, less a penalty if the names
 logarithm of m / u: how often the column is as alike as here in pairs that are one, and in pairs that are not (Fellegi
 and Sunter 1969). m and u are estimated by expectation maximisation from the odds of names alone. In a step the pairs
 of a row compete, see `competition`, which keeps families of similar rows (editions, branches) from counting as matches;
-unless most rows have several partners, and the weights fit much better if pairs do not compete. u is that of pairs
-which are near by name, since pairs that a column proposes are alike in that column by chance. If different people have
-one name, all names are believed less: so much that names alone expect as many pairs to be one as names and columns do.
+unless most rows have several partners, and the weights fit much better if pairs do not compete. If different people
+have one name, all names are believed less: so much that names alone expect as many pairs to be one as names and columns
+do. All this is estimated from pairs that are near by name. Pairs that a column alone proposes are alike in it by
+chance, and often in others (two shops of one house, songs of one album): u is estimated once more, among them, and so
+is how much their names are believed.
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too. With a knowledge
 base, its entities are further rows, and a mention is one with at most one of them. Mentions lead to others only if
@@ -59,8 +61,9 @@ _GAIN = 0.05  # what pairs that do not compete must gain in mean log-likelihood
 _THRESHOLD = 0.7  # largest dissimilarity of an entity, and of clusters if rows compete, but not by their sources
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
-_FITTED = "shift", "competes", "reach"  # what a run keeps beside the weights
+_FITTED = "shift", "competes", "reach", "far_shift", "far_u"  # what a run keeps beside the weights
 _LINKED, _ALONE = 0.5, 1.3  # least expected mentions of a linked entity; most, in the mean, of those that have one
+_BELIEVED = 4.0  # how much more names that are not near can be believed: what differing ones cost
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -153,11 +156,13 @@ class Pairs(NamedTuple):
     first: Ids
     second: Ids
     name: LogOdds  # the log-odds of the names
+    is_far: Bools  # whether neither name is a neighbour of the other
     levels: list[Levels]  # of each column
 
     def where(self, some: Bools) -> Pairs:
         """Return some of the pairs."""
-        return Pairs(self.first[some], self.second[some], self.name[some], [levels[some] for levels in self.levels])
+        first, second, name, is_far, levels = self
+        return Pairs(first[some], second[some], name[some], is_far[some], [one[some] for one in levels])
 
     def total(self, weights: Sequence[ColumnWeights], shift: float) -> LogOdds:
         """Return the log-odds of names and columns; without weights, those of names alone."""
@@ -218,6 +223,8 @@ class Evidence:
     shift: float = 0.0
     """What is added to the log-odds of names; below 0 if different things often have one name here, as people do."""
     competes: bool = True  # whether the pairs of a row compete
+    far_shift: float = 0.0  # `shift` for pairs that are not near by name
+    far_u: Sequence[Sequence[float]] = ()  # and `u` of each column
     reach: float = 0.0  # the estimated share of right pairs that names or columns propose; 0 if no column proposes any
     neighbors: ClassVar[int] = NamesModel.neighbors
 
@@ -242,19 +249,20 @@ class Evidence:
         named, is_entity = columns_named(self.columns), names.rows >= n
         cells = cells_of(rows.inputs, named, check=not self.weights)
         columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
-        pairs, by_name, by_column = self._pairs(names, columns, rows, n)
+        pairs, by_column = self._pairs(names, columns, rows, n)
         sources = [column.value for column in columns if column.kind == "source"]
         source = sources[0] + 1 if sources else np.zeros(len(names.rows), np.int64)
         if kb is None:
-            model = self if self.weights else self._estimated(columns, pairs.where(by_name), source)
+            model = self if self.weights else self._estimated(columns, pairs, source)
             excluded = competition(pairs, source) if model.competes and sources else expit
         else:
-            model = self if self.weights else self._for_links(columns, pairs, by_name, is_entity)
+            model = self if self.weights else self._for_links(columns, pairs, is_entity)
             excluded = assignment(pairs, is_entity)
-        probability = excluded(pairs.total(model.weights, model.shift))
+        probability = excluded(np.sum(model._parts(pairs), axis=0))
         threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
         if not self.weights:  # two samples of the right pairs, of which some are in both
-            name, column, both = (probability @ some for some in (by_name, by_column, by_name & by_column))
+            near = ~pairs.is_far
+            name, column, both = (probability @ some for some in (near, by_column, near & by_column))
             reach = (name + column - both) * both / max(name * column, 1e-9)
             model = replace(model, reach=round(min(float(reach), 1.0), 3))
         weight = np.where(probability >= _LEAST, np.float32(1) - probability, 1).astype(np.float32)
@@ -276,21 +284,23 @@ class Evidence:
         return replace(weighed, entities=lists, **how)
 
     def _estimated(self, columns: Sequence[Column], pairs: Pairs, source: Ids) -> Self:
-        """Return the model that fits pairs of near names; ``source`` is (names,)."""
-        competing = self._fitted(columns, pairs, competition(pairs, source))
-        free = self._fitted(columns, pairs, expit)
-        one, other = (pairs.likelihood(model.weights, model.shift) for model in (competing, free))
-        partners = 2 * expit(pairs.total(free.weights, free.shift)).sum() / max(len(source), 1)
-        return replace(free, competes=False) if other > one + _GAIN and partners > 2 else competing
+        """Return the model that fits pairs; ``source`` is (names,)."""
+        near = pairs.where(~pairs.is_far)
+        competing = self._fitted(columns, near, competition(near, source))
+        free = self._fitted(columns, near, expit)
+        one, other = (near.likelihood(model.weights, model.shift) for model in (competing, free))
+        partners = 2 * expit(near.total(free.weights, free.shift)).sum() / max(len(source), 1)
+        best = replace(free, competes=False) if other > one + _GAIN and partners > 2 else competing
+        return best._with_far(pairs)
 
-    def _for_links(self, columns: Sequence[Column], pairs: Pairs, by_name: Bools, is_entity: Bools) -> Self:
-        """Return the model that fits pairs of near names, if a mention is one with at most one entity.
+    def _for_links(self, columns: Sequence[Column], pairs: Pairs, is_entity: Bools) -> Self:
+        """Return the model that fits pairs, if a mention is one with at most one entity.
 
         It ``competes`` if linked entities have hardly more than one mention: no linked mention then leads to another.
         """
-        near = pairs.where(by_name)
-        model = self._fitted(columns, near, assignment(near, is_entity))
-        probability = assignment(pairs, is_entity)(pairs.total(model.weights, model.shift))
+        near = pairs.where(~pairs.is_far)
+        model = self._fitted(columns, near, assignment(near, is_entity))._with_far(pairs)
+        probability = assignment(pairs, is_entity)(np.sum(model._parts(pairs), axis=0))
         expected = np.bincount(pairs.second, is_entity[pairs.second] * probability)
         linked = expected[expected > _LINKED]
         return replace(model, competes=bool(linked.sum() <= _ALONE * len(linked)))
@@ -299,19 +309,44 @@ class Evidence:
         """Return the model with the weights and the shift that fit pairs of names; see this module."""
         model, log_odds = self, pairs.name
         for _ in range(_STEPS):
-            probability, by_name = probabilities(log_odds), expit(pairs.name + model.shift)
+            probability = probabilities(log_odds)
             weights = [ColumnWeights.estimated(*one, probability) for one in zip(columns, pairs.levels, strict=True)]
-            step = (expit(log_odds) - by_name).sum() / max((by_name * (1 - by_name)).sum(), 1e-9)
-            model = replace(model, weights=tuple(weights), shift=min(model.shift + float(np.clip(step, -1, 1)), 0.0))
+            shift = min(model.shift + _step(pairs.name + model.shift, log_odds), 0.0)
+            model = replace(model, weights=tuple(weights), shift=shift)
             before, log_odds = log_odds, pairs.total(model.weights, model.shift)
             if np.abs(log_odds - before).max(initial=0) < _SETTLED:
                 break
         return model
 
+    def _with_far(self, pairs: Pairs) -> Self:
+        """Return the model with what fits the pairs whose names are not near; m is the same."""
+        far, weights, shift = pairs.where(pairs.is_far), list(self.weights), self.shift
+        log_odds = far.total(weights, shift)
+        for _ in range(_STEPS):
+            other = 1 - expit(log_odds)
+            counts = [
+                np.bincount(some, other, len(one.u) + 1)[1:] for one, some in zip(weights, far.levels, strict=True)
+            ]
+            seen = [own + one.u for own, one in zip(counts, self.weights, strict=True)]
+            weights = [one._replace(u=(own / own.sum()).tolist()) for own, one in zip(seen, weights, strict=True)]
+            shift = min(shift + _step(far.name + shift, log_odds), self.shift + _BELIEVED)
+            before, log_odds = log_odds, far.total(weights, shift)
+            if np.abs(log_odds - before).max(initial=0) < _SETTLED:
+                break
+        return replace(self, far_shift=shift, far_u=[one.u for one in weights])
+
+    def _parts(self, pairs: Pairs) -> list[LogOdds]:
+        """Return the log-odds of names and of each column."""
+        parts = [pairs.name + np.where(pairs.is_far, self.far_shift, self.shift)]
+        for weights, u, levels in zip(self.weights, self.far_u, pairs.levels, strict=True):
+            far = weights._replace(u=list(u)).log_odds
+            parts.append(np.where(pairs.is_far, far[levels], weights.log_odds[levels]))
+        return parts
+
     def _pairs(
         self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval, n_mentions: int
-    ) -> tuple[Pairs, Any, Any]:
-        """Return the pairs that names or columns propose and, to estimate weights, which of them each did; (pairs,)."""
+    ) -> tuple[Pairs, Any]:
+        """Return the pairs that names or columns propose and, to estimate weights, which the columns did; (pairs,)."""
         inputs, n = retrieval.inputs.taken(names.rows), len(names.rows)
         group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
         proposed = [names.pairs()]
@@ -320,24 +355,27 @@ class Evidence:
         first, second = distinct(first, second, n)
         inside = (group[first] == group[second]) & (names.rows[first] < n_mentions)
         first, second = first[inside], second[inside]
-        key, keys = first * n + second, [a * n + b for a, b in ([] if self.weights else proposed)]
-        by_name, by_column = (np.isin(key, np.concatenate([key[:0], *some])) for some in (keys[:1], keys[1:]))
-        return self._compared(names, columns, first, second), by_name, by_column
+        key, keys = first * n + second, [a * n + b for a, b in ([] if self.weights else proposed[1:])]
+        return self._compared(names, columns, first, second), np.isin(key, np.concatenate([key[:0], *keys]))
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
         score = names.scores(np.column_stack([first, second]), self.names.log_odds)
-        return Pairs(first, second, score, [one.levels(first, second) for one in columns])
+        return Pairs(first, second, score, ~names.near(first, second), [one.levels(first, second) for one in columns])
 
     def _shares(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Reasons:
         """Return the log-odds of names and columns for pairs of names, the largest first."""
         pairs = self._compared(names, columns, first, second)
-        shares, texts = [pairs.name + self.shift], [np.full(len(first), "names", object)]
+        texts = [np.full(len(first), "names", object)]
         for weights, levels in zip(self.weights, pairs.levels, strict=True):
-            shares.append(weights.log_odds[levels])
             words = np.array(["missing", *LEVELS[weights.kind]], object)
             texts.append(weights.column + ": " + words[levels])
-        share, text = np.stack(shares, axis=1), np.stack(texts, axis=1)
-        return Reasons.of(text, share)
+        return Reasons.of(np.stack(texts, axis=1), np.stack(self._parts(pairs), axis=1))
+
+
+def _step(by_name: LogOdds, log_odds: LogOdds) -> float:
+    """Return what to add to the log-odds of names alone, so that they expect as many pairs as with columns."""
+    alone = expit(by_name)
+    return float(np.clip((expit(log_odds) - alone).sum() / max((alone * (1 - alone)).sum(), 1e-9), -1, 1))
 
 
 def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:

@@ -165,6 +165,11 @@ class ComparedNames:
         source, target = ids[is_near], np.repeat(np.arange(len(ids)), is_near.sum(axis=1))
         return distinct(np.minimum(source, target), np.maximum(source, target), len(ids))
 
+    def near(self, first: Ids, second: Ids) -> Bools:
+        """Return for each pair whether one name is a neighbour of the other; (pairs,)."""
+        ids = self.lists.ids
+        return np.asarray((ids[first] == second[:, None]).any(axis=1) | (ids[second] == first[:, None]).any(axis=1))
+
     def scored(self, score: Callable[[ComparedNames, Ids, Ids], Any]) -> PairScores:
         """Score the pairs of names; those whose names have the neighbours of an earlier run are its pairs."""
         if self.earlier is None or self.as_before is None:
