@@ -303,14 +303,18 @@ class Linker:
         from arbo.edges.names_model import NamesModel
 
         names: Any = NamesModel.shipped()
+        columns = corpus.graph.get("evidence") if columns is None and corpus is not None else columns
         if columns is not None:
             from arbo.edges.evidence import Evidence
 
             names = Evidence(names, columns)
         if self.kb is not None:
             return self.configured(edges=names)
-        encoder = replace(self.encoder, most_names=_MOST_NAMES)
-        return self.configured(config=self.config.of_list(), edges=names, encoder=encoder)
+        encoder, config = (
+            replace(self.encoder, most_names=_MOST_NAMES),
+            replace(self.config.of_list(), evidence=columns),
+        )
+        return self.configured(config=config, edges=names, encoder=encoder)
 
     def _like(self, memory: Memory) -> Self:
         """Return the linker for a run, with a knowledge base if that has one; it weighs columns as the run does."""

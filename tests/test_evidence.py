@@ -52,6 +52,7 @@ def together(result: arbo.Result) -> list[list[str]]:
         (None, ["2.3.1985", "1985-03-02", "31.3.1985", "30.4.1985", "5/14/1985"], ["code", 1, 4, 5, 5]),
         ("exact", ["DE 1", "DE 1", "DE-1", ""], ["exact", 1, 2, 0]),
         ("source", ["a", "a", "b"], ["source", 1, 2]),
+        ("set", ["a b;c", "c ; d", "a;b", ""], ["set", 1, 2, 0]),
     ],
 )
 def test_levels_of_likeness_follow_the_kind(kind: Any, cells: list[str], expected: list[Any]) -> None:
@@ -172,6 +173,19 @@ def test_rows_have_several_partners_if_these_fit_much_better(source: str | None)
     assert not result.manifest["encoder"]["edges"]["competes"]
     scores = clustering_scores(frame["thing"].to_numpy(), np.unique(result.labels, return_inverse=True)[1])["pairwise"]
     assert scores["f1"] > 0.9
+
+
+def test_texts_in_common_weigh_for_names_that_are_alike() -> None:
+    texts = [*(f"t{i}; u{i}" for i in range(20)), *(f"t{i}" for i in range(12)), "y;u19", "y", "z", "z"]
+    names = [*PEOPLE["name"][:32], "Morrison", "Hahn", "Doris Lessing", "Otto Hahn"]
+    frame, linker = pd.DataFrame({"name": names, "texts": texts}), arbo.Linker()
+    result = linker.discover(frame, name="name", evidence=["texts:set"])
+    score = {tuple(row.values())[:2]: row["score"] for row in result.pairs().to_pylist()}
+    assert score["19", "32"] > score["1", "33"]  # Otto Hahn is in other texts
+    assert "texts: some in common +" in str(result.explain("32"))
+    assert result.cluster_of("34") == result.cluster_of("18")  # equal names are one, whatever their texts
+    assert result.cluster_of("34") != result.cluster_of("35")
+    as_refit(linker.add(result, frame[:3].assign(id=["a", "b", "c"], texts=["z", None, "y"])))
 
 
 @settings(max_examples=20, deadline=None)

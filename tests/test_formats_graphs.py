@@ -84,6 +84,18 @@ def test_entities_of_graphrag_are_merged_and_the_rest_stays(graphrag: Path, tmp_
         assert pq.read_schema(out / f"{name}.parquet").equals(pq.read_schema(graphrag / f"{name}.parquet"))
 
 
+def test_texts_of_nodes_are_evidence(graphrag: Path, lightrag: Path, tmp_path: Path) -> None:
+    for folder in (graphrag, lightrag):
+        documents = arbo.read_documents(folder)
+        assert documents.graph["evidence"] == "text_units:set"
+        result = arbo.Linker().discover(documents)
+        assert result.manifest["config"]["evidence"] == "text_units:set"
+        assert result.evidence[0]["levels"] == ("some in common", "none in common")
+        assert arbo.Linker(config={"treat_as": "text"}).discover(documents).manifest["config"]["evidence"] is None
+    pq.write_table(pq.read_table(file := graphrag / "entities.parquet").drop_columns(["text_unit_ids"]), file)
+    assert arbo.Linker().discover(arbo.read_documents(graphrag)).evidence == []
+
+
 @pytest.mark.parametrize("case", ["graphrag_null_description", "graphrag_list_description"])
 def test_columns_without_values_and_of_lists_travel(shared: Callable[[str], Path], tmp_path: Path, case: str) -> None:
     merged(shared(f"cases/{case}"), tmp_path / "merged")

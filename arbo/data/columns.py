@@ -9,15 +9,17 @@ from arbo.data.corpus import Inputs
 from arbo.data.tables import metadata_in
 from arbo.errors import UsageError, listed
 
-ColumnKind = Literal["text", "number", "code", "exact", "source"]
+ColumnKind = Literal["text", "number", "code", "exact", "set", "source"]
 """What the values of a column are: texts, which may be places or titles; numbers; codes, such as dates and numbers of
-telephones; values that are equal or not; or the table from which a row comes, in which no entity is twice."""
+telephones; values that are equal or not; sets of values, divided by semicolons, of which one in common is evidence; or
+the table from which a row comes, in which no entity is twice."""
 _ALIKE = ("equal", "nearly equal", "one inside the other", "similar", "somewhat similar", "different")
 LEVELS: dict[ColumnKind, tuple[str, ...]] = {
     "text": _ALIKE,
     "code": _ALIKE,
     "number": ("equal", "within 2 %", "within 10 %", "within 30 %", "different"),
     "exact": ("equal", "different"),
+    "set": ("some in common", "none in common"),
     "source": ("the same", "another"),
 }
 """The levels of likeness by kind, from 1 on; 0 means that a value is missing."""

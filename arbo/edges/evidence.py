@@ -8,7 +8,8 @@ unless most rows have several partners, and the weights fit much better if pairs
 have one name, all names are believed less: so much that names alone expect as many pairs to be one as names and columns
 do. All this is estimated from pairs that are near by name. Pairs that a column alone proposes are alike in it by
 chance, and often in others (two shops of one house, songs of one album): u is estimated once more, among them, and so
-is how much their names are believed.
+is how much their names are believed. Sets, such as the texts that name a thing, say nothing of names that are
+hardly alike: a text names many things.
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too. With a knowledge
 base, its entities are further rows, and a mention is one with at most one of them. Mentions lead to others only if
@@ -63,7 +64,10 @@ _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, ha
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
 _FITTED = "shift", "competes", "reach", "far_shift", "far_u"  # what a run keeps beside the weights
 _LINKED, _ALONE = 0.5, 1.3  # least expected mentions of a linked entity; most, in the mean, of those that have one
+_TO_ZERO = 0.1  # what draws a shift to 0, as so many pairs of doubtful names would
 _BELIEVED = 4.0  # how much more names that are not near can be believed: what differing ones cost
+_LIKELY = -2.0  # least log-odds of names of which sets say anything
+_OF_SETS = 0.9  # largest dissimilarity of clusters if there is no other evidence
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -76,7 +80,7 @@ class Column(NamedTuple):
     value: Ids  # (rows,) the number of each row's value; -1 where it is missing
     number: Weights  # (values,) NaN for no number
     grams: csr_matrix | None  # (values, 3-grams) 1 for each that a value of texts or codes has
-    words: csr_matrix | None  # (values, words) the same
+    words: csr_matrix | None  # (values, words) the same, or the items of sets
 
     @classmethod
     def of(cls, name: str, kind: ColumnKind | None, cells: Sequence[str]) -> Self:
@@ -90,11 +94,12 @@ class Column(NamedTuple):
         value = np.where([cell == "" for cell in cells], -1, codes_of(texts)[value])
         number = np.array([_number(text) if kind == "number" else np.nan for text in dict.fromkeys(texts)], np.float64)
         sets: list[csr_matrix | None] = [None, None]
-        if kind in ("text", "code"):
+        if kind in ("text", "code", "set"):
             from sklearn.feature_extraction.text import CountVectorizer
 
             distinct = [text or "?" for text in dict.fromkeys(texts)]
             readers: list[dict[str, Any]] = [{"analyzer": "char_wb", "ngram_range": (3, 3)}, {"analyzer": str.split}]
+            readers = [{"analyzer": _items}] * 2 if kind == "set" else readers
             sets = [CountVectorizer(lowercase=False, binary=True, **how).fit_transform(distinct) for how in readers]
         return cls(name, kind, value, number, *sets)
 
@@ -110,6 +115,8 @@ class Column(NamedTuple):
             out[known] = 1 + np.searchsorted((0, *_WITHIN), np.abs(x / 2 - y / 2) / (most / 2))
         elif self.grams is None or self.words is None:
             out[known] = np.where(a[known] == b[known], 1, 2)
+        elif self.kind == "set":
+            out[known] = np.where(products(self.words, self.words, a[known], b[known]) > 0, 1, 2)
         else:
             out[known] = _levels_of_texts(self.grams, self.words, a[known], b[known])
         return out
@@ -259,7 +266,8 @@ class Evidence:
             model = self if self.weights else self._for_links(columns, pairs, is_entity)
             excluded = assignment(pairs, is_entity)
         probability = excluded(np.sum(model._parts(pairs), axis=0))
-        threshold = _THRESHOLD if model.competes and not sources else self.names.threshold
+        is_of_sets = all(column.kind == "set" for column in columns)
+        threshold = _OF_SETS if is_of_sets else _THRESHOLD if model.competes and not sources else self.names.threshold
         if not self.weights:  # two samples of the right pairs, of which some are in both
             near = ~pairs.is_far
             name, column, both = (probability @ some for some in (near, by_column, near & by_column))
@@ -286,8 +294,10 @@ class Evidence:
     def _estimated(self, columns: Sequence[Column], pairs: Pairs, source: Ids) -> Self:
         """Return the model that fits pairs; ``source`` is (names,)."""
         near = pairs.where(~pairs.is_far)
-        competing = self._fitted(columns, near, competition(near, source))
         free = self._fitted(columns, near, expit)
+        if all(column.kind == "set" for column in columns):
+            return replace(free, competes=False)._with_far(pairs)
+        competing = self._fitted(columns, near, competition(near, source))
         one, other = (near.likelihood(model.weights, model.shift) for model in (competing, free))
         partners = 2 * expit(near.total(free.weights, free.shift)).sum() / max(len(source), 1)
         best = replace(free, competes=False) if other > one + _GAIN and partners > 2 else competing
@@ -311,7 +321,7 @@ class Evidence:
         for _ in range(_STEPS):
             probability = probabilities(log_odds)
             weights = [ColumnWeights.estimated(*one, probability) for one in zip(columns, pairs.levels, strict=True)]
-            shift = min(model.shift + _step(pairs.name + model.shift, log_odds), 0.0)
+            shift = min(model.shift + _step(pairs.name, model.shift, log_odds), 0.0)
             model = replace(model, weights=tuple(weights), shift=shift)
             before, log_odds = log_odds, pairs.total(model.weights, model.shift)
             if np.abs(log_odds - before).max(initial=0) < _SETTLED:
@@ -329,7 +339,7 @@ class Evidence:
             ]
             seen = [own + one.u for own, one in zip(counts, self.weights, strict=True)]
             weights = [one._replace(u=(own / own.sum()).tolist()) for own, one in zip(seen, weights, strict=True)]
-            shift = min(shift + _step(far.name + shift, log_odds), self.shift + _BELIEVED)
+            shift = min(shift + _step(far.name, shift, log_odds), self.shift + _BELIEVED)
             before, log_odds = log_odds, far.total(weights, shift)
             if np.abs(log_odds - before).max(initial=0) < _SETTLED:
                 break
@@ -350,7 +360,7 @@ class Evidence:
         inputs, n = retrieval.inputs.taken(names.rows), len(names.rows)
         group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
         proposed = [names.pairs()]
-        proposed += [column.pairs(name, inputs.is_blank) for column in columns if column.kind != "source"]
+        proposed += [column.pairs(name, inputs.is_blank) for column in columns if column.kind not in ("source", "set")]
         first, second = map(np.concatenate, zip(*proposed, strict=True))
         first, second = distinct(first, second, n)
         inside = (group[first] == group[second]) & (names.rows[first] < n_mentions)
@@ -360,7 +370,9 @@ class Evidence:
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
         score = names.scores(np.column_stack([first, second]), self.names.log_odds)
-        return Pairs(first, second, score, ~names.near(first, second), [one.levels(first, second) for one in columns])
+        counts = score >= _LIKELY
+        levels = [one.levels(first, second) * (counts | (one.kind != "set")) for one in columns]
+        return Pairs(first, second, score, ~names.near(first, second), levels)
 
     def _shares(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Reasons:
         """Return the log-odds of names and columns for pairs of names, the largest first."""
@@ -372,10 +384,11 @@ class Evidence:
         return Reasons.of(np.stack(texts, axis=1), np.stack(self._parts(pairs), axis=1))
 
 
-def _step(by_name: LogOdds, log_odds: LogOdds) -> float:
-    """Return what to add to the log-odds of names alone, so that they expect as many pairs as with columns."""
-    alone = expit(by_name)
-    return float(np.clip((expit(log_odds) - alone).sum() / max((alone * (1 - alone)).sum(), 1e-9), -1, 1))
+def _step(name: LogOdds, shift: float, log_odds: LogOdds) -> float:
+    """Return what to add to a shift, so that names alone expect as many pairs as with columns; few pairs add little."""
+    alone = expit(name + shift)
+    step = (expit(log_odds) - alone).sum() - _TO_ZERO * shift
+    return float(np.clip(step / ((alone * (1 - alone)).sum() + _TO_ZERO), -1, 1))
 
 
 def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
@@ -443,6 +456,10 @@ def _date(text: str) -> tuple[int, int, int, bool] | None:
     day, year = (int(part) if part.isdecimal() else 0 for part in (parts[0], parts[2]))
     is_date = 0 < min(day, month) <= 12 and max(day, month) <= 31 and 1000 <= year <= 9999
     return (day, month, year, is_plain) if is_date else None
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(";")]
 
 
 def _number(text: str) -> float:

@@ -2,7 +2,7 @@
 
 The document is the node's name, which is its only mention. Nodes are compared within their type, which is the domain of
 the document, without case. Placeholders such as UNKNOWN are no type. A node without a type has that of the nodes of its
-name, if they have one type.
+name, if they have one type. The texts in which nodes occur are evidence.
 """
 
 from collections import Counter, defaultdict
@@ -18,6 +18,7 @@ from arbo.formats.files import Paths, each_path, new_folder
 from arbo.text.names import normalize_names
 
 _NO_TYPES = frozenset(["", "entity", "n/a", "na", "none", "null", "other", "undefined", "unknown"])
+_TEXTS = "text_units"
 Mentions = Mapping[str, tuple[str, Hashable]]
 """The text and the cluster of the mention of each node, by the id of the node."""
 
@@ -30,6 +31,8 @@ class Node(NamedTuple):
     """Empty without a name."""
     type: str
     """As it is written; empty without a type."""
+    texts: str = ""
+    """The ids of the texts in which it occurs, divided by semicolons."""
 
     @property
     def kind(self) -> str:
@@ -38,9 +41,11 @@ class Node(NamedTuple):
         return "" if kind in _NO_TYPES else kind
 
     @classmethod
-    def of(cls, id_: str, name: Any, type_: Any) -> "Node":
-        """Make a node of values of any kind; None is missing."""
-        return cls(id_, *("" if value is None else str(value).strip() for value in (name, type_)))
+    def of(cls, id_: str, name: Any, type_: Any, texts: Any = None) -> "Node":
+        """Make a node of values of any kind; None is missing, and so are texts that are no list."""
+        name, type_ = ("" if value is None else str(value).strip() for value in (name, type_))
+        ids = texts if isinstance(texts, list) else []
+        return cls(id_, name, type_, ";".join(str(one).replace(";", ",") for one in ids))
 
 
 Groups = Sequence[Sequence[int]]
@@ -65,8 +70,11 @@ def read_documents(path: Paths, graph_in: Callable[[Path], Graph], format_: str,
         place, (only, *more) = f"{folder}, node {number}", kinds[name] or [None]
         row: dict[str, Any] = {"document_id": node.id, "mention_id": node.id, "text": node.name, "start": 0}
         row |= {"end": len(node.name), "type": node.type or None, "domain": node.kind or (None if more else only)}
+        row |= {_TEXTS: node.texts} if node.texts else {}
         rows.append((place, row if node.name else DataError("the node has no name; fill it in", id=node.id)))
-    return Corpus(documents_of(rows, on_error), graph={"format": format_, "path": str(real(folder))})
+    graph = {"format": format_, "path": str(real(folder))}
+    graph |= {"evidence": f"{_TEXTS}:set"} if any(node.texts for node in nodes) else {}
+    return Corpus(documents_of(rows, on_error), graph=graph)
 
 
 def write_merged(folder: Path, out: PathLike, mentions: Mentions, graph_in: Callable[[Path], Graph]) -> Counter[str]:

@@ -31,10 +31,10 @@ _MADE_AGAIN = ("communit", "embeddings")
 def graph_in(folder: Path) -> Graph:
     """Read the entities of a folder; raise DataError if they, or the relationships, are unusable."""
     links, entities = _read(folder / _LINKS, *_ENDS), _read(folder / _NODES)
-    ids, titles, types = (cells_in(entities, name) for name in ("id", "title", "type"))
+    ids, *values = (cells_in(entities, name) for name in ("id", "title", "type", "text_unit_ids"))
     if len({*map(str, ids)}) < len(ids) or None in ids:
         ids = [*range(len(entities))]
-    return [*map(Node.of, map(str, ids), titles, types)], partial(_write, folder, entities, links)
+    return [*map(Node.of, map(str, ids), *values)], partial(_write, folder, entities, links)
 
 
 def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, groups: Groups) -> Counter[str]:

@@ -29,8 +29,12 @@ def graph_in(folder: Path) -> Graph:
     except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
         reason = f"unknown value {error}" if isinstance(error, KeyError) else error
         raise DataError(f"the graph cannot be read ({reason}); save it again", file=str(folder / _GRAPH)) from None
-    nodes = [Node.of(name, name, values.get("entity_type")) for name, values in graph.nodes(data=True)]
-    return nodes, partial(_write, graph)
+    nodes = graph.nodes(data=True)
+    return [Node.of(name, name, of.get("entity_type"), _sources(of)) for name, of in nodes], partial(_write, graph)
+
+
+def _sources(values: dict[str, Any]) -> list[str]:
+    return [part for part in str(values.get("source_id", "")).split(_SEPARATOR) if part]
 
 
 def _write(old: Any, out: Path, rows_of: Groups) -> None:

@@ -222,7 +222,7 @@ def among_mentions(groups: Sequence[Hashable], first: Ids | None = None) -> list
 def first_alike(
     inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str], evidence: str | None, earlier: Any = None
 ) -> npt.NDArray[np.int64]:
-    """Return the first mention with the same name, type, group and evidence, but for sources, as each; (mentions,).
+    """Return the first mention with the same name, type, group and evidence, but for sources and sets; (mentions,).
 
     It is the mention itself if its name is blank, which is its own group, or its id is in ``apart``; for ``evidence``
     see `LinkerConfig`. An `EarlierSearch` without corrections, of which nothing is gone, knows that of names not new.
@@ -236,7 +236,7 @@ def first_alike(
         return first
     if evidence is not None:
         cells = cells_of(inputs, named := columns_named(evidence), check=False)
-        groups = list(zip(groups, *(cells[name] for name, kind in named if kind != "source"), strict=True))
+        groups = list(zip(groups, *(cells[name] for name, kind in named if kind not in ("source", "set")), strict=True))
     group = codes_of(groups)
     columns = ["mention_id", "text", "expansion", "type"]
     mentions = inputs.corpus.tables.mentions.select(columns).take(numbers(inputs.rows))
