@@ -454,6 +454,7 @@ def _date(text: str) -> tuple[int, int, int, bool] | None:
     parts = [parts[1], parts[0], parts[2]] if parts[0].isalpha() else parts
     month = _MONTHS.find(parts[1][:3]) // 3 + 1 if parts[1].isalpha() else int(parts[1])
     day, year = (int(part) if part.isdecimal() else 0 for part in (parts[0], parts[2]))
+    year += (1900 if year > 68 else 2000) if parts[1].isalpha() and len(parts[2]) == 2 else 0  # as POSIX reads them
     is_date = 0 < min(day, month) <= 12 and max(day, month) <= 31 and 1000 <= year <= 9999
     return (day, month, year, is_plain) if is_date else None
 
