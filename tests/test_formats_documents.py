@@ -1,12 +1,19 @@
 """What only one format of documents has: values and faults, each inserted into its good file, and quirks of files."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from format_files import BIOC, PERRY, annotation, rows, tabs
+from mutations import mutated
 from test_formats import check_fault, check_value
+
+from arbo import Corpus, Document
+from arbo.data.records import Records
+from arbo.formats import jsonl as lines_of_json
+from arbo.formats.files import line_pieces, read_items
 
 
 def pubtator(*columns: object) -> str:
@@ -248,3 +255,27 @@ def test_values(tmp_path: Path, name: str, piece: str, added: str) -> None:
 @pytest.mark.parametrize(("name", "place", "piece", "words", "more"), [(*row[:4], row[4:]) for row in FAULTS])
 def test_faults(tmp_path: Path, name: str, place: str, piece: str, words: str, more: tuple[Any, ...]) -> None:
     check_fault(tmp_path, "documents", name, place, piece, words, *more)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_plain_lines_are_read_as_columns_with_the_same_result(seed: int, tmp_path: Path) -> None:
+    chance, n = random.Random(seed), 0
+    mention = {"id": "m", "spans": [[0, 2]], "type": "A", "entities": ["e", "f"], "cluster": "c"}
+    name = {"id": "n", "spans": [[1, 3]], "type": None, "entities": None}
+    some = [
+        jsonl(mention, name),
+        jsonl({**name, "id": "o"}, id="y", text="Ż日本", domain="d"),
+        jsonl(id="z"),
+        '{"id": "w", "text": "é"}',
+    ]
+    for _ in range(300):
+        lines = "\n".join(chance.sample(some, chance.choice([1, 2]))).encode()
+        (file := tmp_path / "a.jsonl").write_bytes(mutated(lines, chance) if chance.random() < 0.9 else lines)
+        if (tables := lines_of_json._plain_tables([file])) is not None:
+            records: Records[Document] = Records("documents")
+            other = Corpus(read_items(file, (), line_pieces, lines_of_json.document, records)).tables
+            assert tables.documents.equals(other.documents)
+            assert tables.mentions.equals(other.mentions)
+            assert (tables.sizes == other.sizes).all()
+            n += 1
+    assert n > 20
