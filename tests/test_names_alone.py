@@ -14,11 +14,11 @@ from oracles.trees import component_labels
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.edges.name_pairs import NAME_FEATURES, NameTable, differ
+from arbo.edges.name_pairs import NAME_FEATURES, NameTable, _tokens, differ
 from arbo.engine import Neighbors
 from arbo.errors import DataError
 from arbo.formats.table import read_column
-from arbo.text.name_tokens import MOST, tokens_of
+from arbo.text.name_tokens import MOST
 from clustering import Graph, average_tree
 from clustering.average import SAME
 
@@ -327,8 +327,9 @@ def test_an_initial_and_a_legal_form_are_no_difference_and_all_names_have_tokens
     terms = NameTable.of(["adrenal disorder I", "disorder of the adrenals II", "adrenal disorder"])
     features = terms.features(np.array([0, 0, 1]), np.array([1, 2, 2]), near)
     assert differ(features, are_terms=True).tolist() == [True, False, False]
-    assert len(tokens_of(["word " * 100 + "+"])[0]) == MOST
-    assert tokens_of(["\u2026"]) == [["?"]]
+    tokens, _, begin = _tokens(["word " * 100 + "+", "\u2026", ""])
+    assert (tokens, begin.tolist()) == (["word", "+", "?"], [0, MOST, MOST + 1, MOST + 2])
+    assert _tokens([])[2].tolist() == [0]
 
 
 def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:

@@ -31,7 +31,7 @@ from arbo.edges.features import (
     mention_pairs,
 )
 from arbo.edges.trees import Trees
-from arbo.engine import Floats, Ids, Neighbors
+from arbo.engine import Floats, Ids, Neighbors, in_parallel
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, write_json
 from arbo.retrieval.groups import fill
@@ -181,8 +181,11 @@ def blocks(n: int, size: int = _BLOCK) -> Iterator[slice]:
 def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], LogOdds]) -> Reasons:
     """Return the features that counted most for ``n`` pairs; ``shares_of`` returns all shares of a block of pairs."""
     reasons = Reasons(np.empty((n, _N_REASONS), object), np.empty((n, _N_REASONS), np.float32))
-    for some in blocks(n, _BLOCK // 5):  # shares take more memory than features
+
+    def fill(some: slice) -> None:
         shares = shares_of(some)
         features = np.broadcast_to(np.array(names, object), shares.shape)
         reasons.features[some], reasons.log_odds[some] = Reasons.of(features, shares, _N_REASONS)
+
+    in_parallel(fill, [*blocks(n, _BLOCK // 5)])  # shares take more memory than features
     return reasons

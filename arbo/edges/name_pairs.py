@@ -10,9 +10,26 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel, sorted_unique
-from arbo.text.name_tokens import LEGAL, LETTER, MOST, NUMBER, SIGN, SMALL, TITLE, WEIGHT, WORD, kind_of, tokens_of
+from arbo.encoders.string_table import Spans
+from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel, ranges, sorted_unique
+from arbo.text.name_tokens import (
+    LEGAL,
+    LETTER,
+    MOST,
+    NUMBER,
+    ROMAN,
+    SIGN,
+    SMALL,
+    TITLE,
+    WEIGHT,
+    WORD,
+    kind_of,
+    words_in,
+)
+from arbo.text.names import MAY_HAVE_SIGNS, signs_of
 
 _EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
 _KINDS = ("words", "numbers", "letters", "legal", "titles", "small", "signs")
@@ -34,7 +51,7 @@ _LETTER_AND_NUMBER = [*map(NAME_FEATURES.index, ("least_parts_left", "most_lette
 _OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
 _BOTH_ENDS, _MOST_WORDS = 0.015, 10
 """What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
-_BLOCK = 20_000
+TOGETHER = 20_000  # pairs that a thread compares at once
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
 
@@ -82,13 +99,7 @@ class NameTable(NamedTuple):
     @classmethod
     def of(cls, names: Sequence[str], earlier: EarlierNames | None = None) -> Self:
         """Divide names into tokens, and count these unless earlier names did."""
-        number, parts, sizes = dict[str, int](), list[Ids](), [0]
-        for at in range(0, len(names), _BLOCK):
-            of = tokens_of(names[at : at + _BLOCK])
-            sizes += map(len, of)
-            coded = (number.setdefault(token, len(number)) for some in of for token in some)
-            parts.append(np.fromiter(coded, np.int64))
-        tokens, token, begin = [*number], np.concatenate([*parts, np.empty(0, np.int64)]), np.cumsum(sizes)
+        tokens, token, begin = _tokens(names)
         kind = np.array([kind_of(one) for one in tokens], np.int8)
         earlier = earlier or EarlierNames.of(tokens, token, begin, kind)
         known = dict(zip(earlier.tokens.tobytes().decode().split("\n"), earlier.holders.tolist(), strict=False))
@@ -96,9 +107,9 @@ class NameTable(NamedTuple):
         rarity = np.log((n + 1) / (holders + 0.5)).clip(0.05) / np.log(n + 2)
         letter = np.unique(np.array([ord(one) for one in "".join(tokens)], np.int32), return_inverse=True)[1]
         letter_begin = np.cumsum([0, *map(len, tokens)])
-        with_comma = np.array([row for row, name in enumerate(names) if "," in name[1:]], np.int64)
+        with_comma = [(row, name.rpartition(",")[0]) for row, name in enumerate(names) if "," in name[1:]]
         comma = np.zeros(len(names), np.int64)
-        comma[with_comma] = [*map(len, tokens_of([names[row].rpartition(",")[0] for row in with_comma]))]
+        comma[[row for row, _ in with_comma]] = np.diff(_tokens([head for _, head in with_comma])[2])
         weight = rarity * np.array(WEIGHT)[kind]
         return cls(earlier, token, begin, kind, weight, holders, letter, letter_begin, comma)
 
@@ -111,13 +122,47 @@ class NameTable(NamedTuple):
         out, tokens = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32), self._replace(earlier=None)
 
         def fill(at: int) -> None:
-            some = slice(at, at + _BLOCK)
+            some = slice(at, at + TOGETHER)
             _compare_all(first[some], second[some], tokens, out[some])
 
-        in_parallel(fill, range(0, len(first), _BLOCK))
+        in_parallel(fill, range(0, len(first), TOGETHER))
         out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
         out[:, OF_LIST:] = self.earlier.of_list
         return out
+
+
+def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
+    """Return the distinct tokens of names by first appearance, those of each name, and where these begin.
+
+    The tokens of a name are its words and numbers and its signs, at most `MOST`, or "?"; a Roman numeral that does not
+    come first is a number. What is before or after a blank does not change a word, so that only distinct parts of names
+    are divided into words.
+
+    >>> _tokens(["C++ of Müller", "+", "Xi XIV"])
+    (['c', 'of', 'muller', '++', '+', 'xi', '14'], array([0, 1, 2, 3, 4, 5, 6]), array([0, 4, 5, 7]))
+    """
+    number, spans = dict[str, int](), Spans.of(names)
+    parts, first = spans.parts()
+    distinct, part = parts.numbered()
+    words = words_in([*distinct])
+    size = np.array([*map(len, words)], np.int64)
+    coded = (number.setdefault(word, len(number)) for some in words for word in some)
+    word = np.fromiter(coded, np.int64)[ranges((np.cumsum(size) - size)[part], size[part])]
+    n_words = np.diff(np.append(0, np.cumsum(size[part]))[first])
+    place, length = np.arange(len(word)) - np.repeat(np.cumsum(n_words) - n_words, n_words), n_words.clip(max=MOST - 1)
+    as_number = np.arange(len(number))
+    for numeral in ROMAN.keys() & number.keys():
+        as_number[number[numeral]] = number.setdefault(ROMAN[numeral], len(number))
+    word = np.where(place > 0, as_number[word], word)
+    may = np.asarray(pc.match_substring_regex(distinct.array, MAY_HAVE_SIGNS))[part]
+    rows, last = np.flatnonzero(np.diff(np.append(0, np.cumsum(may))[first])), np.full(len(length), -1)
+    signs = [*map(signs_of, spans.taken(rows).strings())]
+    last[rows] = [number.setdefault(sign, len(number)) if sign else -1 for sign in signs]
+    last[(length == 0) & (last < 0)] = number.setdefault("?", len(number))
+    token = np.insert(word[place < MOST - 1], np.cumsum(length)[last >= 0], last[last >= 0])
+    encoded, every = pa.array(token).dictionary_encode(), [*number]
+    tokens = [every[code] for code in encoded.dictionary.to_pylist()]
+    return tokens, encoded.indices.to_numpy().astype(np.int64), np.append(0, np.cumsum(length + (last >= 0)))
 
 
 class _Memory(NamedTuple):

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
-from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
+from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, TOGETHER, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees
-from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree
+from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree, in_parallel
 from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import looked_up
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
@@ -81,12 +81,15 @@ class NamesModel:
 
     def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
         """Return the weights of pairs of names; 1 for those that `differ`."""
-        weight = np.ones(len(first), np.float32)
-        for some in blocks(len(first)):
-            features = names.table.features(first[some], second[some], names.lists)
-            may = ~differ(features, names.first_names.are_terms[0])
+        weight, table, are_terms = np.ones(len(first), np.float32), names.table, names.first_names.are_terms[0]
+
+        def fill(some: slice) -> None:
+            features = table.features(first[some], second[some], names.lists)
+            may = ~differ(features, are_terms)
             log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
             weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
+
+        in_parallel(fill, [*blocks(len(first), TOGETHER)])
         return weight
 
     def _shares(self, names: ComparedNames, first: Ids, second: Ids) -> Reasons:

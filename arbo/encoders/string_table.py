@@ -51,6 +51,11 @@ class Spans(NamedTuple):
         encoded = pa.Array.from_buffers(pa.large_string(), len(self.begin), content).dictionary_encode()
         return Strings(encoded.dictionary), np.asarray(np.from_dlpack(encoded.indices), np.int32)
 
+    def parts(self) -> "tuple[Spans, Ids]":
+        """Return the parts between blanks of all strings, and where those of each string begin."""
+        text, place, start = _split(*self)
+        return Spans(text, place[:-1], place[1:]), start
+
     def strings(self) -> list[str]:
         """Return the strings as Python objects."""
         text, places = self.text.tobytes(), zip(self.begin.tolist(), self.end.tolist(), strict=True)
@@ -106,10 +111,10 @@ def words_of(names: Spans, *, signs: bool = True) -> tuple[StringTable, tuple[Id
     >>> words.spans.strings(), start.tolist(), items.tolist()
     (['wilson', 'disease', 'of'], [0, 2, 2, 5], [0, 1, 1, 2, 0])
     """
-    spans, begins = _parts(names)
+    spans, begins = names.parts()
     parts, numbers = spans.numbered()
     normalized = normalize_names([*parts])
-    spans, first = _parts(Spans.of(normalized))
+    spans, first = Spans.of(normalized).parts()
     words, in_part = spans.numbered()
     # A part such as "+++" is a word only in a name of such parts; what follows an apostrophe is no word either.
     is_mark = np.array([not word[:1].isalnum() for word in normalized], np.bool_)
@@ -138,12 +143,6 @@ def _with_marked(words: Spans, start: Ids, items: Ids, rows: Ids, names: list[st
     items = np.insert(items, start[row + 1], np.array(more, items.dtype))
     start = start + np.append(0, np.cumsum(np.bincount(row, minlength=len(start) - 1)))
     return words.joined(Spans.of([*number])), start, items
-
-
-def _parts(names: Spans) -> tuple[Spans, Ids]:
-    """Return the parts between blanks of all strings, and where those of each string begin."""
-    text, place, start = _split(*names)
-    return Spans(text, place[:-1], place[1:]), start
 
 
 def _is_sound(text: Bytes, start: Ids, slots: Ids) -> bool:

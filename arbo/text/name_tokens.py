@@ -6,7 +6,7 @@ Legal forms are abbreviations and words of ISO 20275, the list of Entity Legal F
 import re
 from collections.abc import Sequence
 
-from arbo.text.names import INVISIBLE, NOT_ASCII, signs_of, without_marks
+from arbo.text.names import INVISIBLE, NOT_ASCII, without_marks
 
 WORD, NUMBER, LETTER, LEGAL, TITLE, SMALL, SIGN = range(7)
 """The kinds of tokens; for signs, such as those of C++, see `arbo.text.names`."""
@@ -33,7 +33,7 @@ _KIND = {word: kind for kind, words in ((SMALL, _SMALL), (LEGAL, _LEGAL), (TITLE
 """The kinds of known words; a title that is a legal form too is a title."""
 _UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 _NUMERALS = {"x" * ten + unit: f"{ten}{one}".lstrip("0") for ten in range(4) for one, unit in enumerate(_UNITS)}
-_ROMAN = {roman: number for roman, number in _NUMERALS.items() if len(roman) > 1}
+ROMAN = {roman: number for roman, number in _NUMERALS.items() if len(roman) > 1}
 """Roman numerals of two letters or more, up to 39, as numbers."""
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?:[^\W\d_](?!\w))?")
@@ -42,24 +42,18 @@ _UNSEEN = re.compile(f"[{INVISIBLE}]")
 _AS = str.maketrans({"\u00df": "ss", "\u00f8": "o", "\u0142": "l", "\u0111": "d", "\u00e6": "ae", "\u0153": "oe"})
 
 
-def tokens_of(names: Sequence[str]) -> list[list[str]]:
-    """Return the words, numbers and signs of each name, at most `MOST`, without case and accents; "?" for none.
+def words_in(parts: Sequence[str]) -> list[list[str]]:
+    """Return the words and numbers in each part of a name between blanks, without case and accents.
 
-    A Roman numeral that does not come first is a number.
-
-    >>> tokens_of(["Müller & Söhne G.m.b.H.", "XR-909", "C++", "Xi XIV"])
-    [['muller', 'and', 'sohne', 'gmbh'], ['xr', '909'], ['c', '++'], ['xi', '14']]
+    >>> words_in(["Müller", "&", "G.m.b.H.", "XR-909"])
+    [['muller'], ['and'], ['gmbh'], ['xr', '909']]
     """
-    # All names are one text, divided by line breaks.
-    text = "\n".join(name.replace("\n", " ") for name in names).casefold().replace("&", " and ")
+    # All parts are one text, divided by line breaks.
+    text = "\n".join(part.replace("\n", " ") for part in parts).casefold().replace("&", " and ")
     if not text.isascii():
         text = NOT_ASCII.sub(lambda run: without_marks(run[0].translate(_AS)), _UNSEEN.sub("", text))
     text = _APOSTROPHE.sub("", _DOTTED.sub(lambda some: some[0].replace(".", "") + " ", text))
-    lines, signs = map(_TOKEN.findall, text.split("\n")[: len(names)]), map(signs_of, names)
-    return [
-        line[:1] + [_ROMAN.get(token, token) for token in line[1 : MOST - 1]] + ([sign] if sign else []) or ["?"]
-        for line, sign in zip(lines, signs, strict=True)
-    ]
+    return [*map(_TOKEN.findall, text.split("\n")[: len(parts)])]
 
 
 def kind_of(token: str) -> int:
