@@ -25,6 +25,7 @@ QUERIES_SHARE, FEW_ROWS = 2, 1 << 12
 """Prefixes are made if there is at least one query for two rows, as they take the time of some queries, and more than
 4,096 rows: for fewer, loading the kernels takes longer."""
 
+_TOGETHER = 32  # rows whose sketches are read at once
 _ROUNDING = 1e-5
 """More than rounding changes in a score and its bounds, and what counts as 1 in `clustering.vectors.dissimilarity`."""
 
@@ -80,21 +81,34 @@ def search_prefixes(prefixes: Prefixes, queries: Csr, corpus: Corpus, scratch: S
 
 @kernel
 def _fill(prefixes: Prefixes, query: Query, corpus: Corpus, scratch: Scratch, near: List) -> None:
+    """Fill a list; of some rows, what is needed next is read at once before, as waiting for memory takes the time."""
     order = np.argsort(prefixes.place[query.feature])
     rest = np.sqrt(np.cumsum(query.weight[order][::-1].astype(np.float64) ** 2)[::-1])
-    seen, n_seen = scratch.seen, 0
+    (indptr, indices, data), sketch, owner = corpus.rows, corpus.bounds.sketch, corpus.owners.start
+    seen, n_seen, read = scratch.seen, 0, 0.0
     lengths, fine = sketch_of(query, corpus.longest)
     for at in range(len(order)):
         feature = query.feature[order[at]]
-        for i in range(prefixes.start[feature], prefixes.start[feature + 1]):
-            least = least_score(near, corpus.offset, _ROUNDING)
-            if rest[at] * prefixes.length[i] < least:
-                break
-            row = prefixes.row[i]
-            if scratch.score[row] == 0:
-                scratch.score[row], seen[n_seen] = 1, row
-                n_seen += 1
-                if most(lengths, corpus.bounds.sketch, row) * fine >= least:
+        place, end, stop = prefixes.start[feature], prefixes.start[feature + 1], prefixes.start[feature]
+        while place == stop < end:
+            least, first, n_able = least_score(near, corpus.offset, _ROUNDING), n_seen, 0
+            stop = min(place + _TOGETHER, end)
+            while place < stop and rest[at] * prefixes.length[place] >= least:
+                row = prefixes.row[place]
+                if scratch.score[row] == 0:
+                    scratch.score[row], seen[n_seen] = 1, row
+                    n_seen += 1
+                    read += sketch[row, 0]
+                place += 1
+            for row in seen[first:n_seen]:
+                if most(lengths, sketch, row) * fine >= least:
+                    scratch.able[n_able] = row
+                    n_able += 1
+                    if indptr[row] < len(data):  # unless the index is damaged
+                        read += indices[indptr[row]] + data[indptr[row]] + owner[row]
+            for row in scratch.able[:n_able]:
+                if most(lengths, sketch, row) * fine >= least_score(near, corpus.offset, _ROUNDING):
                     score_row(query, corpus, row, near)
+    scratch.all_scores[0] = read  # or the compiler leaves these sums out
     offer_unlike(corpus, scratch.score, near)
     scratch.score[seen[:n_seen]] = 0

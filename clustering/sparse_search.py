@@ -35,7 +35,7 @@ _MOST_FEATURES = 128
 """Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
 
 GROUPS = 64
-"""Number of groups of features; a feature belongs to the group of its remainder. A sketch is a line of a cache."""
+"""Number of groups of features; a feature belongs to the group of its remainder."""
 
 _FINE = 1 << 15
 """The unit of the lengths of a query's groups, so that the sum of products is an int32."""
@@ -62,7 +62,13 @@ class Bounds(NamedTuple):
         doublings = np.frexp(np.maximum(np.diff(postings.indptr), 1).astype(np.float64))[1]
         level = (np.cumsum(np.bincount(doublings) > 0) - 1)[doublings]
         longest = longest or 1.0
-        return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest), _sketches(rows, longest))
+        n = (len(rows.indptr) - 1) * GROUPS
+        room = np.empty(n + GROUPS, np.uint8)
+        sketch = room[(begin := -room.ctypes.data % GROUPS) : begin + n].reshape(
+            -1, GROUPS
+        )  # each is a line of a cache
+        _sketches(rows, longest, sketch)
+        return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest), sketch)
 
     @classmethod
     def none(cls) -> Self:
@@ -129,10 +135,15 @@ class Scratch(NamedTuple):
 
 def sparse_search(corpus: Corpus, search: Fill) -> Search:
     """Prepare a search of chunks of queries."""
+    spare = list[Scratch]()  # of workers between chunks
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:
-        scratch = Scratch.of(len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1)
+        try:
+            scratch = spare.pop()
+        except IndexError:
+            scratch = Scratch.of(len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1)
         search(csr(vectors), corpus, scratch, lists)
+        spare.append(scratch)
 
     return Search(fill, chunk=128, workers=os.cpu_count() or 1)
 
@@ -186,14 +197,12 @@ def group_lengths(feature: Ids, value: Floats) -> Weights:
 
 
 @kernel
-def _sketches(rows: Csr, longest: float) -> Bytes:
+def _sketches(rows: Csr, longest: float, sketch: Bytes) -> None:
     indptr, indices, data = rows
-    sketch = np.empty((len(indptr) - 1, GROUPS), np.uint8)
     for row in range(len(sketch)):
         part = slice(indptr[row], indptr[row + 1])
         length = group_lengths(indices[part], data[part]) / longest
         sketch[row] = np.minimum(np.ceil(255 * (1 + 1e-9) * length), 255).astype(np.uint8)
-    return sketch
 
 
 @kernel

@@ -124,9 +124,9 @@ class NameTable(NamedTuple):
         def fill(at: int) -> None:
             some = slice(at, at + TOGETHER)
             _compare_all(first[some], second[some], tokens, out[some])
+            _ranks(first[some], second[some], lists, out[some, _OF_PAIR:OF_LIST])
 
         in_parallel(fill, range(0, len(first), TOGETHER))
-        out[:, _OF_PAIR:OF_LIST] = np.stack(_ranks(first, second, lists), axis=1)
         out[:, OF_LIST:] = self.earlier.of_list
         return out
 
@@ -186,18 +186,28 @@ def differ(features: Floats, are_terms: bool = False) -> Bools:
     return np.asarray(apart | (features[:, _LETTER_AND_NUMBER] > 0).all(axis=1))
 
 
-def _ranks(first: Ids, second: Ids, lists: Neighbors) -> list[Floats]:
-    """Return the similarity of pairs, their smaller and larger rank in the lists, and their shares of the best."""
-    rank, similarity = [], []
-    best = 1 - lists.dissimilarity[:, 0].astype(np.float64)
-    for one, other in ((first, second), (second, first)):
-        hit = lists.ids[one] == other[:, None]
-        place = hit.argmax(axis=1)
-        rank.append(np.where(hit.any(axis=1), place, lists.ids.shape[1]).astype(np.float64))
-        similarity.append(np.where(hit.any(axis=1), 1 - lists.dissimilarity[one, place], np.nan))
-    letters = np.fmax(*similarity)
-    share = [letters / np.maximum(np.where(np.isfinite(best[side]), best[side], 1), 1e-6) for side in (first, second)]
-    return [letters, np.minimum(*rank), np.maximum(*rank), np.minimum(*share), np.maximum(*share)]
+@kernel
+def _rank(other: int, ids: Ids, dissimilarity: Floats) -> tuple[int, float, float]:
+    """Return the place of a name in a list, the similarity there, NaN without one, and that of the first place."""
+    best = max(float(1 - np.float64(dissimilarity[0])), 1e-6) if np.isfinite(dissimilarity[0]) else 1.0
+    for place in range(len(ids)):
+        if ids[place] == other:
+            return place, np.float64(np.float32(1) - dissimilarity[place]), best
+    return len(ids), np.nan, best
+
+
+@kernel
+def _ranks(first: Ids, second: Ids, lists: Neighbors, out: Floats) -> None:
+    """Write the similarity of pairs, their smaller and larger rank in the lists, and their shares of the best."""
+    for row in range(len(first)):
+        a, b = first[row], second[row]
+        place_a, letters, best_a = _rank(b, lists.ids[a], lists.dissimilarity[a])
+        place_b, similarity, best_b = _rank(a, lists.ids[b], lists.dissimilarity[b])
+        if not letters >= similarity:  # or one is NaN
+            letters = letters if np.isnan(similarity) else similarity
+        out[row, 0], out[row, 1], out[row, 2] = letters, min(place_a, place_b), max(place_a, place_b)
+        shares = letters / best_a, letters / best_b
+        out[row, 3], out[row, 4] = min(shares), max(shares)
 
 
 @kernel
