@@ -284,6 +284,7 @@ APART = [
     ("Type 1 diabetes", "Type 2 diabetes"),
     ("Section 3(a)", "Section 3(b)"),
     ("S21", "S22"),
+    ("aspirin 2.5 mg", "aspirin 25 mg"),
     ("C", "C++", "C#"),
     ("(+)-limonene", "(-)-limonene"),
     ("CD4+ T cell", "CD4- T cell"),
@@ -298,7 +299,9 @@ TOGETHER = [
     ("Adolescent Series 2031 Airliner", "Adolescent Series2031 Airliner"),
     ("International Business Machines", "IBM"),
     ("Gazzetta", "Gazzeta"),
+    ("Farmers' Supply", "FARMERS' SUPPLY"),
     ("fish odour type II", "fish odour type 2"),
+    ("rat odour type I", "rat odour type 1"),
 ]
 LISTED = [*("Marsh Fever", "marsh fever", "Marsh-Fever Ltd", "Kelp", "Kelp Inc", "Paris", "Tern Optics")]
 EDGE = st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from([float(SAME), -0.2, 0.25, 0.5, 1.5]))

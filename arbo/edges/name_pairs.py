@@ -20,6 +20,7 @@ from arbo.text.name_tokens import (
     LETTER,
     MOST,
     NUMBER,
+    NUMBERED,
     ROMAN,
     SIGN,
     SMALL,
@@ -135,8 +136,8 @@ def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
     """Return the distinct tokens of names by first appearance, those of each name, and where these begin.
 
     The tokens of a name are its words and numbers and its signs, at most `MOST`, or "?"; a Roman numeral that does not
-    come first is a number. What is before or after a blank does not change a word, so that only distinct parts of names
-    are divided into words.
+    come first is a number (of one letter, after "type" and the like). What is before or after a blank does not change a
+    word, so that only distinct parts of names are divided into words.
 
     >>> _tokens(["C++ of Müller", "+", "Xi XIV"])
     (['c', 'of', 'muller', '++', '+', 'xi', '14'], array([0, 1, 2, 3, 4, 5, 6]), array([0, 4, 5, 7]))
@@ -150,10 +151,13 @@ def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
     word = np.fromiter(coded, np.int64)[ranges((np.cumsum(size) - size)[part], size[part])]
     n_words = np.diff(np.append(0, np.cumsum(size[part]))[first])
     place, length = np.arange(len(word)) - np.repeat(np.cumsum(n_words) - n_words, n_words), n_words.clip(max=MOST - 1)
-    as_number = np.arange(len(number))
+    as_number, is_long, counts = np.arange(len(number)), np.ones(len(number), bool), np.zeros(len(number), bool)
     for numeral in ROMAN.keys() & number.keys():
+        is_long[number[numeral]] = len(numeral) > 1
         as_number[number[numeral]] = number.setdefault(ROMAN[numeral], len(number))
-    word = np.where(place > 0, as_number[word], word)
+    counts[[number[one] for one in NUMBERED & number.keys()]] = True
+    is_numeral = (place > 0) & (is_long[word] | np.append(False, counts[word])[:-1])
+    word = np.where(is_numeral, as_number[word], word)
     may = np.asarray(pc.match_substring_regex(distinct.array, MAY_HAVE_SIGNS))[part]
     rows, last = np.flatnonzero(np.diff(np.append(0, np.cumsum(may))[first])), np.full(len(length), -1)
     signs = [*map(signs_of, spans.taken(rows).strings())]
@@ -249,8 +253,8 @@ def _match_joined(table: Any, x: Any, y: Any, of_x: Any, of_y: Any) -> None:
             if of_x[i] or of_y[j] or of_y[j + 1]:
                 continue
             word, left, right = _word(table, x[i]), _word(table, y[j]), _word(table, y[j + 1])
-            if len(word) != len(left) + len(right):
-                continue
+            if len(word) != len(left) + len(right) or (table.kind[y[j]] == table.kind[y[j + 1]] == NUMBER):
+                continue  # "25" is not "2.5"
             if (word[: len(left)] == left).all() and (word[len(left) :] == right).all():
                 of_x[i] = of_y[j] = of_y[j + 1] = _JOINED
 

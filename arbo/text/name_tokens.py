@@ -32,9 +32,10 @@ _SMALL = "the a an of and or for in on at to by with de la le les des du di del 
 _KIND = {word: kind for kind, words in ((SMALL, _SMALL), (LEGAL, _LEGAL), (TITLE, _TITLES)) for word in words.split()}
 """The kinds of known words; a title that is a legal form too is a title."""
 _UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
-_NUMERALS = {"x" * ten + unit: f"{ten}{one}".lstrip("0") for ten in range(4) for one, unit in enumerate(_UNITS)}
-ROMAN = {roman: number for roman, number in _NUMERALS.items() if len(roman) > 1}
-"""Roman numerals of two letters or more, up to 39, as numbers."""
+ROMAN = {"x" * ten + unit: f"{ten}{one}".lstrip("0") for ten in range(4) for one, unit in enumerate(_UNITS)}
+"""Roman numerals up to 39, as numbers; the empty one is no token."""
+NUMBERED = {"type", "typ", "stage", "grade", "class", "phase", "group", "factor", "part", "volume", "category", "level"}
+"""Words after which a numeral may be one letter."""
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?:[^\W\d_](?!\w))?")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?!s\b)")

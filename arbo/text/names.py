@@ -37,7 +37,7 @@ _SIGN = re.compile(
     r"|(?<=[0-9A-Z)\]])-(?![\w(])(?!\s+(?i:and|or)\b)"  # not the hyphen of "IgG- and IgM-positive"
     r"|(?<=\()-(?=\))"
     r"|(?<![\w)\]])-(?=\d)"
-    r"|(?<=[0-9A-Z])['\u2032\u2019](?![A-Za-z])"  # a prime, no possessive
+    r"|(?<=[0-9A-Z])(?<![^\W\d_]{2})['\u2032\u2019](?![A-Za-z])"  # a prime, no possessive
     r")"
 )
 _FORMS = 4  # so many that the name without signs is beyond the default threshold, 0.55
