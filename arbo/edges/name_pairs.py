@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.encoders.string_table import Spans
-from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, in_parallel, kernel, ranges, sorted_unique
+from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, kernel, ranges, sorted_unique
 from arbo.text.name_tokens import (
     LEGAL,
     LETTER,
@@ -52,7 +52,6 @@ _LETTER_AND_NUMBER = [*map(NAME_FEATURES.index, ("least_parts_left", "most_lette
 _OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
 _BOTH_ENDS, _MOST_WORDS = 0.015, 10
 """What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
-TOGETHER = 20_000  # pairs that a thread compares at once
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
 
@@ -120,14 +119,9 @@ class NameTable(NamedTuple):
         ``lists`` are the neighbours of the names by letters, at dissimilarities of 1 minus a cosine.
         """
         assert self.earlier is not None
-        out, tokens = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32), self._replace(earlier=None)
-
-        def fill(at: int) -> None:
-            some = slice(at, at + TOGETHER)
-            _compare_all(first[some], second[some], tokens, out[some])
-            _ranks(first[some], second[some], lists, out[some, _OF_PAIR:OF_LIST])
-
-        in_parallel(fill, range(0, len(first), TOGETHER))
+        out = np.full((len(first), len(NAME_FEATURES)), np.nan, np.float32)
+        _compare_all(first, second, self._replace(earlier=None), out)
+        _ranks(first, second, lists, out[:, _OF_PAIR:OF_LIST])
         out[:, OF_LIST:] = self.earlier.of_list
         return out
 

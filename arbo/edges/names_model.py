@@ -19,7 +19,7 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
-from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, TOGETHER, EarlierNames, NameTable, differ
+from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees
 from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree, in_parallel
 from arbo.retrieval.groups import fill
@@ -31,6 +31,7 @@ _PENALTY, _FAR = 4.0, 2.0
 """What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
 _OWN_WORDS, _RIGHT = 0.5, 0.45
 """In a list of terms: what words of their own cost in log-odds, and the expected share of right pairs in clusters."""
+_TOGETHER = 20_000  # pairs that a thread weighs at once
 _KEPT = "names."  # what the names of the arrays that a run keeps begin with
 
 
@@ -72,24 +73,27 @@ class NamesModel:
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
         """Return the log-odds of pairs of compared names, less penalties; (pairs,)."""
-        log_odds = np.empty(len(first))
-        for some in blocks(len(first)):
-            features = names.table.features(first[some], second[some], names.lists)
+        log_odds, table = np.empty(len(first)), names.table
+
+        def weigh(some: slice) -> None:
+            features = table.features(first[some], second[some], names.lists)
             is_far = np.isnan(features[:, NAME_FEATURES.index("letters")])
             log_odds[some] = self.trees.scores(features) - _PENALTY * differ(features) - _FAR * is_far
+
+        in_parallel(weigh, [*blocks(len(first), _TOGETHER)])
         return log_odds
 
     def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
         """Return the weights of pairs of names; 1 for those that `differ`."""
         weight, table, are_terms = np.ones(len(first), np.float32), names.table, names.first_names.are_terms[0]
 
-        def fill(some: slice) -> None:
+        def weigh(some: slice) -> None:
             features = table.features(first[some], second[some], names.lists)
             may = ~differ(features, are_terms)
             log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
             weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
 
-        in_parallel(fill, [*blocks(len(first), TOGETHER)])
+        in_parallel(weigh, [*blocks(len(first), _TOGETHER)])
         return weight
 
     def _shares(self, names: ComparedNames, first: Ids, second: Ids) -> Reasons:

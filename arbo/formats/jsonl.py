@@ -30,6 +30,8 @@ A mention is a string, an integer, or a list of these such as the span `[0, 4]`;
 import json
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -47,30 +49,21 @@ _AT_ONCE = 1 << 18  # bytes of lines that are parsed at once
 
 def read_documents(path: Paths, on_error: OnError) -> Corpus:
     """Read documents: as columns if all lines are plain, or else one by one, which names the place of an error."""
-    files = data_files(path, SUFFIXES)
-    if all(map(Path.is_file, files)) and (tables := _plain_tables(files)):  # a pipe can be read only once
-        return Corpus(tables)
-    return Corpus(read_items(path, SUFFIXES, line_pieces, document, Records("documents", on_error)))
-
-
-def _plain_tables(files: Iterable[Path]) -> Tables | None:
-    """Return the tables of all files; None if something may be wrong, and for lines that are not plain."""
     from arbo.data.plain_lines import tables_of_lines
 
-    parts = list[Tables]()
-    try:
-        for file in files:
-            with unpacked(file) as stream:
-                while lines := stream.read(_AT_ONCE) + stream.readline():
-                    if (part := tables_of_lines(lines.removesuffix(b"\n").decode("utf-8"))) is None:
-                        return None
-                    parts.append(part)
-        tables = Tables.joined(parts) if parts else None
-        if tables:
-            check_ids(tables)
-    except (DataError, UnicodeDecodeError):
-        return None
-    return tables
+    files, records = data_files(path, SUFFIXES), Records[Document]("documents", on_error)
+    if all(map(Path.is_file, files)):  # a pipe can be read only once
+        with suppress(DataError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+            check_ids(tables := Tables.joined([*map(tables_of_lines, chain(*map(_lines, files)))]))
+            return Corpus(tables)
+    return Corpus(read_items(path, SUFFIXES, line_pieces, document, records))
+
+
+def _lines(file: Path) -> Iterator[str]:
+    """Yield some lines after the others, as a text without the last line end."""
+    with unpacked(file) as stream:
+        while lines := stream.read(_AT_ONCE) + stream.readline():
+            yield lines.removesuffix(b"\n").decode("utf-8")
 
 
 def document(piece: Piece, _: object) -> Document:
