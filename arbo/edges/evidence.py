@@ -99,8 +99,9 @@ class Column(NamedTuple):
 
             distinct = [text or "?" for text in dict.fromkeys(texts)]
             readers: list[dict[str, Any]] = [{"analyzer": "char_wb", "ngram_range": (3, 3)}, {"analyzer": str.split}]
-            readers = [{"analyzer": _items}] * 2 if kind == "set" else readers
-            sets = [CountVectorizer(lowercase=False, binary=True, **how).fit_transform(distinct) for how in readers]
+            readers = [{"analyzer": _items}] if kind == "set" else readers
+            some = [CountVectorizer(lowercase=False, binary=True, **how).fit_transform(distinct) for how in readers]
+            sets[-len(some) :] = some
         return cls(name, kind, value, number, *sets)
 
     def levels(self, first: Ids, second: Ids) -> Levels:
@@ -113,9 +114,9 @@ class Column(NamedTuple):
             x, y = self.number[a[known]], self.number[b[known]]
             most = np.maximum(np.maximum(np.abs(x), np.abs(y)), np.finfo(np.float64).tiny)
             out[known] = 1 + np.searchsorted((0, *_WITHIN), np.abs(x / 2 - y / 2) / (most / 2))
-        elif self.grams is None or self.words is None:
+        elif self.words is None:
             out[known] = np.where(a[known] == b[known], 1, 2)
-        elif self.kind == "set":
+        elif self.grams is None:
             out[known] = np.where(products(self.words, self.words, a[known], b[known]) > 0, 1, 2)
         else:
             out[known] = _levels_of_texts(self.grams, self.words, a[known], b[known])
@@ -265,7 +266,7 @@ class Evidence:
         else:
             model = self if self.weights else self._for_links(columns, pairs, is_entity)
             excluded = assignment(pairs, is_entity)
-        probability = excluded(np.sum(model._parts(pairs), axis=0))
+        probability = excluded(sum(model._parts(pairs), np.zeros(1)))
         is_of_sets = all(column.kind == "set" for column in columns)
         threshold = _OF_SETS if is_of_sets else _THRESHOLD if model.competes and not sources else self.names.threshold
         if not self.weights:  # two samples of the right pairs, of which some are in both
@@ -310,7 +311,7 @@ class Evidence:
         """
         near = pairs.where(~pairs.is_far)
         model = self._fitted(columns, near, assignment(near, is_entity))._with_far(pairs)
-        probability = assignment(pairs, is_entity)(np.sum(model._parts(pairs), axis=0))
+        probability = assignment(pairs, is_entity)(sum(model._parts(pairs), np.zeros(1)))
         expected = np.bincount(pairs.second, is_entity[pairs.second] * probability)
         linked = expected[expected > _LINKED]
         return replace(model, competes=bool(linked.sum() <= _ALONE * len(linked)))

@@ -174,8 +174,10 @@ class ComparedNames:
 
     def near(self, first: Ids, second: Ids) -> Bools:
         """Return for each pair whether one name is a neighbour of the other; (pairs,)."""
-        ids = self.lists.ids
-        return np.asarray((ids[first] == second[:, None]).any(axis=1) | (ids[second] == first[:, None]).any(axis=1))
+        near = np.zeros(len(first), bool)
+        for column in self.lists.ids.T:
+            near |= (column[first] == second) | (column[second] == first)
+        return near
 
     def scored(self, score: Callable[[ComparedNames, Ids, Ids], Any]) -> PairScores:
         """Score the pairs of names; those whose names have the neighbours of an earlier run are its pairs."""
