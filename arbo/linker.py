@@ -59,7 +59,7 @@ class Linker:
         encoder: the encoder of mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its
             package, or a name on the Hugging Face Hub; or a `SentenceTransformer` or another object that has its method
             ``encode``. The default, ``ngram`` (character n-grams), needs no weights.
-        config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``.
+        config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``; None: defaults.
         announce: shows the progress of what takes more than two seconds, see `arbo.progress`; by default a bar.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
@@ -108,7 +108,7 @@ class Linker:
 
             vars(self)["edges"] = EdgeModel.load(self.edges)
         if not isinstance(self.config, LinkerConfig):
-            vars(self)["config"] = LinkerConfig.from_dict(self.config)
+            vars(self)["config"] = LinkerConfig.from_dict({} if self.config is None else self.config)
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
             raise UsageError("a linker cannot use a reranker and an edge model together; leave out one of them")
@@ -167,47 +167,49 @@ class Linker:
         return _named(linker._linked(corpus, _lines(corrections)), name)
 
     def add(
-        self, result: Run, documents: Iterable[Any] = (), corrections: Any = None, *, other_kb: bool = False
+        self, result: Run | Any, documents: Iterable[Any] = (), corrections: Any = None, *, other_kb: bool = False
     ) -> Result:
         """Return a new result with further documents; its tables are those of `refit` on all documents.
 
+        ``result`` is a result, the folder of one, or what `open_run` returns, as in `find`, `remove` and `refit`.
         Only what is new is encoded, searched and reranked. The linker must be as it was when it made ``result``, which
         does not change; but its knowledge base may be a new release and, with ``other_kb``, even one in which more than
         half of the entities are gone or have changed. The n-grams keep their weights. The corrections of ``result`` are
         obeyed again, as if the new ``corrections`` were lines after them. Raise UsageError if the result cannot grow,
         or was made with other settings or models; DataError if it has a document with the same id.
         """
-        more = _lines(corrections)
+        result, more = _opened(result), _lines(corrections)
         if not other_kb:
             check_release(result, self.kb)
         corpus = Corpus.of(documents, result.manifest.get("reading", {}).get("text_column"))
         memory = Memory.of(result)
         return self._grown(memory, extended(memory.documents, corpus), more, exchange=True)
 
-    def remove(self, result: Run, ids: Iterable[str]) -> Result:
+    def remove(self, result: Run | Any, ids: Iterable[str]) -> Result:
         """Return a new result without the documents and mentions with these ids; see `add`.
 
         Corrections stay: those of mentions that are gone wait for them, and still join the mentions that are left.
         Raise UsageError for an unknown id, one of both a document and a mention, a mention that a correction added or
         another knowledge base, and as `add` does.
         """
-        memory = Memory.of(result)
+        memory = Memory.of(_opened(result))
         return self._grown(memory, without(memory.documents, ids))
 
-    def find(self, result: Run, names: Iterable[Any]) -> Table:
+    def find(self, result: Run | Any, names: Iterable[Any]) -> Table:
         """Look names up in a run, which does not change: return those of its clusters that `add` would give them.
 
         The Arrow table has a row for each name: ``name, cluster_id, cluster_name`` and ``score``, the similarity to the
         entity, or to the nearest mention of the run; null if neither is near enough. Raise errors as `add` does.
         """
+        result = _opened(result)
         return additions(result, self.add(result, names))
 
-    def refit(self, result: Run) -> Result:
+    def refit(self, result: Run | Any) -> Result:
         """Return the result of searching all documents of a result again, with its mentions and its fitted encoder.
 
         Dense vectors and scores of rerankers are kept. Raise UsageError as `remove` does.
         """
-        memory = Memory.of(result, anew=True)
+        memory = Memory.of(_opened(result), anew=True)
         return self._grown(memory, memory.documents)
 
     def tune(
@@ -463,6 +465,14 @@ class Linker:
             return nearest
         memory = ScoreMemory(self._reranker, self.config.skip_margin, self.announce, known)
         return reranked(nearest, memory, self.kb)
+
+
+def _opened(run: Run | Any) -> Run:
+    """Return the run that is given, that is in a folder, or that `open_run` opened."""
+    run = Result.load(run) if isinstance(run, (str, PathLike)) else getattr(run, "result", run)
+    if not isinstance(run, Run):
+        raise UsageError(f"expected a run or its folder, not {type(run).__name__}; give a Result")
+    return run
 
 
 def _named(result: Result, name: str | None) -> Result:

@@ -42,6 +42,8 @@ def test_the_index_of_a_series_names_its_mentions() -> None:
     repeated = arbo.Linker().discover(pd.Series(NAMES, index=[4, 4, 5]))
     assert [link.mention.id for link in repeated.links] == ["0", "1", "2"]
     assert repeated.to_pandas().index.tolist() == [4, 4, 5]
+    for run, labels in ((found, ["r7", "r3", "r5", "3"]), (repeated, [4, 4, 5, 3])):
+        assert arbo.Linker().add(run, ["fen"]).to_pandas().index.tolist() == labels
     with pytest.raises(DataError, match=r"pass their column alone, such as frame\[\"name\"\]"):
         arbo.Linker().discover(names.to_frame("name"))
     named = pd.Series(NAMES, index=pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]))
@@ -144,6 +146,8 @@ def test_a_name_is_found_in_the_cluster_that_it_would_join() -> None:
     assert 0.8 < score <= 1
     assert others == [None, None, pytest.approx(1), None]
     assert [(cluster.id, cluster.size) for cluster in run.clusters] == before
+    few = own.find(own.discover(["Siemens"]), ["siemens ltd", "Simens"])
+    assert few["cluster_name"].to_pylist() == ["Siemens"] * 2
     for own in (arbo.Linker(KB), arbo.Linker(edges="english"), arbo.Linker(config={"nil_linkage": "average"})):
         run, more = (own.link if own.kb else own.discover)(DOCUMENTS[:20]), DOCUMENTS[20:30]
         added = own.add(run, more)
@@ -195,7 +199,10 @@ def test_wrong_settings_are_refused_by_the_linker() -> None:
     ):
         with pytest.raises(arbo.ArboError, match=problem):
             arbo.Linker(config=config)
-        assert arbo.Linker(config=(given := {"k": 8, "mention_threshold": None})).config == arbo.LinkerConfig(**given)
+    for given_ in ({"k": 8, "mention_threshold": None}, None):
+        assert arbo.Linker(config=given_).config == arbo.LinkerConfig(**(given_ or {}))
+    with pytest.raises(arbo.UsageError, match="expected a run or its folder, not int"):
+        arbo.Linker().find(8, NAMES)
 
 
 def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> None:
@@ -209,6 +216,8 @@ def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> N
         assert arbo.Result.load(out).link_table["cluster_id"].to_pylist() == expected
     assert run("add", out, tmp_path / "table.csv", "--out", tmp_path / "more").code == 0
     assert [link.mention.id for link in arbo.Result.load(tmp_path / "more").links] == [*"01234567"]
+    for opened in (str(out), out, arbo.open_run(out)):
+        assert arbo.Linker().find(opened, ["fen"])["cluster_id"].to_pylist() == [None]
     assert "now  in cluster new-0, together with 1\n" in run("review", out).out
     (tmp_path / "long.txt").write_text("fen\n" + (long := "A text is no name. " * 20))
     shown = run("discover", tmp_path / "long.txt", "--out", out).told
@@ -402,4 +411,4 @@ def codes(labels: np.ndarray) -> np.ndarray:
 def test_a_list_that_loses_a_mention_stays_a_list() -> None:
     result = arbo.Linker().remove(arbo.Linker().discover([document("a", "Kelp"), document("b", "Kelp")]), ["a-0"])
     assert arbo.Linker().refit(result).link_table == result.link_table
-    assert [mention.id for mention in arbo.Linker().add(result, ["Kelp Ltd"]).clusters[0].mentions] == ["b-0", "0"]
+    assert [mention.id for mention in arbo.Linker().add(result, ["Kelp Ltd"]).clusters[0].mentions] == ["b-0", "2"]

@@ -250,23 +250,29 @@ def check_release(run: Run, kb: KnowledgeBase | None) -> None:
 def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
     """Return these documents and further ones; raise DataError if the id of a further one is known already.
 
-    Names whose ids are numbers of rows are numbered on. An index gets the names of that of the documents. Documents
-    that are all nodes of a graph stay so.
+    Names whose ids are numbers of rows are numbered on, as labels too, if the index of the documents has one level. An
+    index gets the names of that of the documents. Documents that are all nodes of a graph stay so.
     """
     more, known = Corpus.of(further), documents.tables.documents["document_id"]
     ids: list[str] = more.tables.documents["document_id"].to_pylist()
     if ids == more.tables.mentions["mention_id"].to_pylist() == [*map(str, range(len(ids)))]:
-        first = 1 + max((int(id_) for id_ in known.to_pylist() if id_.isdecimal() and len(id_) < 19), default=-1)
+        after = (1 + int(id_) for id_ in known.to_pylist() if id_.isdecimal() and len(id_) < 19)
+        first = max([len(known), *after])
         new = strings(ids := [*map(str, range(first, first + len(ids)))])
         more = _with(_with(more, "documents", document_id=new), "mentions", document_id=new, mention_id=new)
+        if len(documents.index_names) == 1 and not more.index_names:
+            (key,), was = documents.index_names, metadata_in(documents.tables.mentions[:1])
+            kind = next((one for one in (int, float) if was and type(was[0].get(key)) is one), str)
+            rows = zip(metadata_in(more.tables.mentions), ids, strict=True)
+            more = _with(more, "mentions", metadata=json_strings({key: kind(id_), **row} for row, id_ in rows))
     if again := sorted(rows_with(ids, known)):
         others = f", and {len(again) - 1:,} others," if len(again) > 1 else ""
         wrong = f"the run has this document{others} already"
         raise DataError(f"{wrong}; leave out what it has, or remove that from the run first", id=again[0])
     if {*more.index_names} != {*documents.index_names} and len(more.index_names) == len(documents.index_names):
         name_of = dict(zip(more.index_names, documents.index_names, strict=True))
-        rows = ({name_of.get(key, key): row[key] for key in row} for row in metadata_in(more.tables.mentions))
-        more = _with(more, "mentions", metadata=json_strings(rows))
+        named = ({name_of.get(key, key): row[key] for key in row} for row in metadata_in(more.tables.mentions))
+        more = _with(more, "mentions", metadata=json_strings(named))
     tables = Tables.joined([documents.tables, more.tables])
     if rows_with(more.tables.mentions["mention_id"].to_pylist(), documents.tables.mentions["mention_id"]):
         check_ids(tables)
@@ -277,8 +283,9 @@ def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
 def _with(corpus: Corpus, what: Literal["documents", "mentions"], **columns: pa.Array) -> Corpus:
     """Return a corpus with other values in columns of a table."""
     table: pa.Table = getattr(corpus.tables, what)
-    for name in columns.keys() & {*table.column_names}:
-        table = table.set_column(table.column_names.index(name), name, columns[name])
+    for name, column in columns.items():
+        place = [*table.column_names, name].index(name)
+        table = (table.set_column if name in table.column_names else table.add_column)(place, name, column)
     return corpus.of_tables(replace(corpus.tables, **{what: table}))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import Arrays, numbers
+from arbo.data.arrow import Arrays, numbers, rows_among
 from arbo.data.tables import names_in, numbered
 from arbo.errors import UsageError
 from arbo.results.run import Floats, Ints, Run, rows_in
@@ -119,9 +119,10 @@ def additions(before: Run, after: Run) -> pa.Table:
     nearest[ends[1, joins][::-1]] = similarity[joins][::-1]
     rows = numbers(np.flatnonzero(new))
     links, name = after.link_table.take(rows), after.cluster_table["name"].take(numbers(after.cluster_rows[new]))
+    cluster = rows_among(links["cluster_id"], before.cluster_table["cluster_id"])
+    known_name = before.cluster_table["name"].take(numbers(cluster, missing=cluster < 0))
     score = pc.coalesce(links["score"], numbers(nearest[new], missing=np.isnan(nearest[new])))
-    ids = before.cluster_table["cluster_id"].combine_chunks()
-    is_known = pc.or_(links["entity_id"].is_valid(), pc.is_in(links["cluster_id"], ids))
-    columns = {"cluster_id": links["cluster_id"], "cluster_name": name, "score": score}
+    is_known = pc.or_(links["entity_id"].is_valid(), known_name.is_valid())
+    columns = {"cluster_id": links["cluster_id"], "cluster_name": pc.coalesce(known_name, name), "score": score}
     known = {key: pc.if_else(is_known, values, None) for key, values in columns.items()}
     return pa.table({"name": names_in(after.mention_table).take(rows), **known})
