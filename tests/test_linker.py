@@ -151,7 +151,7 @@ def test_a_configured_linker_decides_like_a_new_one() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_without_a_threshold_all_are_linked_and_below_every_edge_none(method: Method) -> None:
-    limits = [{"entity_threshold": limit, "mention_threshold": limit} for limit in (None, -1)]
+    limits = [{"entity_threshold": limit, "mention_threshold": limit} for limit in (None, -0.001)]
     every, none = (linker(BASE, method=method, **both).link(SAMPLE) for both in limits)
     assert None not in entities(every)
     assert len(every.discovered) == 0

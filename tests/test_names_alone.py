@@ -193,6 +193,7 @@ def test_wrong_settings_are_refused_by_the_linker() -> None:
     for config, problem in (
         ({"mention_threshold": 80}, "mention_threshold=80: dissimilarities are from 0 .* for a similarity of 80 %"),
         ({"nil_linkage": "average", "nil_threshold": 2.5}, "nil_threshold=2.5: dissimilarities are from 0"),
+        ({"mention_threshold": -1}, "mention_threshold=-1: dissimilarities are from 0"),
         ({"mention_treshold": 0.2}, "did you mean 'mention_threshold'"),
         ({"k": 2.5}, "k must be an integer of at least 0, not 2.5"),
         (8, "expected a JSON object with some of the keys method, k"),
@@ -216,6 +217,7 @@ def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> N
         assert arbo.Result.load(out).link_table["cluster_id"].to_pylist() == expected
     assert run("add", out, tmp_path / "table.csv", "--out", tmp_path / "more").code == 0
     assert [link.mention.id for link in arbo.Result.load(tmp_path / "more").links] == [*"01234567"]
+    assert run("add", out, tmp_path / "names.txt", "--format", "text", "--out", tmp_path / "more").code == 0
     for opened in (str(out), out, arbo.open_run(out)):
         assert arbo.Linker().find(opened, ["fen"])["cluster_id"].to_pylist() == [None]
     assert "now  in cluster new-0, together with 1\n" in run("review", out).out

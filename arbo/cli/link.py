@@ -20,6 +20,7 @@ from arbo.cli import console, options
 from arbo.cli.inputs import AS_READ, CORRECTIONS, FINDING, JOB, MODELS, READING, check_output, load_finder, load_linker
 from arbo.cli.options import ABBREVIATIONS, DOCS, ENCODER, KB, LINKER, Chosen, Shown
 from arbo.errors import UsageError, counted
+from arbo.formats import TABLES
 from arbo.progress import bars
 
 if TYPE_CHECKING:
@@ -377,6 +378,8 @@ def _read_more(saved: SavedRun, docs: list[Path], how: ReadingConfig, kb: arbo.K
     """Read documents as those of the run were read, but for the options given, and find mentions if the run did."""
     was = saved.result.manifest.get("reading", {})
     changes = {name: getattr(how, name) or was[key] for name, key in AS_READ.items() if key in was}
+    if how.docs_format not in (None, "parquet", *TABLES):  # such as lines for a run of a table
+        changes["text_column"] = how.text_column
     finder = was.get("finder")
     documents = replace(how, **changes).documents(docs, mentions=finder is None)
     if finder is None or kb is None:

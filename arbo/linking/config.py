@@ -45,7 +45,7 @@ LINKING: tuple[Objective, ...] = ("accuracy_with_nil", "nil_f1")
 DISCOVERY: tuple[Objective, ...] = ("ari", "b3", "conll", "lea")
 
 _OF_LIST = 8
-_THRESHOLDS = ("entity_threshold", "mention_threshold", "nil_threshold")
+_THRESHOLDS = ("mention_threshold", "entity_threshold", "nil_threshold")
 
 _LEAST_MENTIONS, _LEAST_NAMES = 200, 100
 _CLEAR = 0.3
@@ -157,7 +157,9 @@ class LinkerConfig(Settings):
         Edges that are ``learnt`` by a model have probabilities, not inner products.
         """
         limits = {name: getattr(self, name) for name in _THRESHOLDS} if metric == "cosine" or learnt else {}
-        if above := [f"{name}={value}" for name, value in limits.items() if 2 < _limit(value, 0) < float("inf")]:
+        least = {"entity_threshold": float("-inf")}  # scores of a reranker have no limit; -0.01, as numbers are rounded
+        reach = ((f"{name}={value}", least.get(name, -0.01), _limit(value, 0)) for name, value in limits.items())
+        if above := [what for what, low, limit in reach if not low <= limit <= 2 and limit < float("inf")]:
             scale = "dissimilarities are from 0 (equal) to 1 (nothing in common), at most 2"
             raise UsageError(f"{above[0]}: {scale}; for a similarity of 80 % write 0.2, and None for no limit")
         if self.nil_linkage == "average" and metric != "cosine" and not learnt:
