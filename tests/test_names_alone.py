@@ -14,7 +14,7 @@ from oracles.trees import component_labels
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.edges.name_pairs import NAME_FEATURES, NameTable, _tokens, differ
+from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, NameTable, _tokens, differ
 from arbo.engine import Neighbors
 from arbo.errors import DataError
 from arbo.formats.table import read_column
@@ -130,6 +130,7 @@ def test_pairs_are_the_edges_of_the_graph_each_once() -> None:
         assert len({*both}) == len(both) == sum(len(pair) == 2 for pair in both)
         assert all(result.link_of(pair["mention_id_1"]).name == pair["name_1"] for pair in pairs)
     found = arbo.Linker().discover(NAMES)
+    assert {name for name, _ in found.link_of("2").reasons} < {*IN_WORDS}
     ((_, second, *_, score),) = (pair.values() for pair in found.pairs().to_pylist())
     assert (second, score) == ("2", pytest.approx(1 - found.clusters[0].weakest_join))
 

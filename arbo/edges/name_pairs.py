@@ -45,6 +45,22 @@ NAME_FEATURES = (
 )
 """The columns of `NameTable.features`."""
 OF_LIST = NAME_FEATURES.index("names")  # the columns from here on are equal for all pairs of a list
+IN_WORDS = (
+    *("equal words", "words written as one", "words spelt alike", "shortened words", "initials", "an acronym"),
+    *(f"{what} {one} has alone" for what in ("parts", "a rare part") for one in ("each name", "one name")),
+    *("least alike words", "weight of words spelt alike"),
+    *(
+        f"{what} {one} has alone"
+        for what in ("words", "numbers", "single letters", "legal forms", "titles", "small words", "signs")
+        for one in ("each name", "one name")
+    ),
+    *("number of equal words", "length of the shorter name", "length of the longer name", "names with an equal word"),
+    *("rarest equal word", "order of words", "first words", "last words", "number of shortened words"),
+    *("number of initials", "weight of the names", "letters to change", "main parts each name has alone"),
+    *("one name inside the other", "similarity of letters", "better rank as neighbours", "worse rank as neighbours"),
+    *("least share of the best similarity", "most share of the best similarity"),
+)
+"""What explanations call the features of a pair, those before `OF_LIST`."""
 _OF_PAIR = NAME_FEATURES.index("letters")
 _DIFFERENT = [NAME_FEATURES.index(name) for name in ("least_parts_left", "most_signs_left", "is_inside")]
 _IN_TERMS = [*map(NAME_FEATURES.index, ("least_numbers_left", "least_letters_left", "most_signs_left", "is_inside"))]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
-from arbo.edges.name_pairs import NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
+from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees
 from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree, in_parallel
 from arbo.retrieval.groups import fill
@@ -100,7 +100,7 @@ class NamesModel:
         """Return the features that counted most for pairs of names."""
         names, first, second = names.of_pairs(first, second)
         return largest_shares(
-            NAME_FEATURES[:OF_LIST],
+            IN_WORDS,
             len(first),
             lambda part: self.trees.shares(names.table.features(first[part], second[part], names.lists))[:, :OF_LIST],
         )
