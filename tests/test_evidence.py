@@ -291,20 +291,22 @@ def test_a_review_of_a_table_asks_pairs_and_estimates_precision_and_recall(run: 
     assert len(city["levels"]) == len(city["m"]) == len(code["u"]) == 6
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([0.5, 1.0, 2.0]))
-def test_rates_by_drawn_pairs_hold_the_true_ones_whatever_the_calibration(seed: int, power: float) -> None:
-    draw = np.random.default_rng(seed)
-    probability = draw.beta(0.4, 0.4, 4000)
-    right, doubt = draw.random(4000) < probability**power, np.minimum(probability, 1 - probability) + 0.01
-    priority = doubt / draw.random(4000)
-    order, rows = np.argsort(-priority), np.arange(4000)
-    pairs = DrawnPairs(rows, rows + 4000, probability[order] > 0.3, probability[order], doubt[order], priority[order])
-    right, together = right[order], pairs.together
-    rates = pairs.rates({frozenset((row, row + 4000)): bool(right[row]) for row in range(400)})
-    truth = {"precision": right[together].mean(), "recall": right[together].sum() / right.sum()}
-    held = {rate: low - 0.1 < truth[rate] < high + 0.1 for rate, (low, high) in rates.items()}
-    assert held == {"precision": True, "recall": True}
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_rates_by_drawn_pairs_hold_the_true_ones_whatever_the_calibration(power: float) -> None:
+    held = 0
+    for seed in range(50):
+        draw = np.random.default_rng(seed)
+        probability = draw.beta(0.4, 0.4, 4000)
+        right, doubt = draw.random(4000) < probability**power, np.minimum(probability, 1 - probability) + 0.01
+        priority = doubt / draw.random(4000)
+        order, rows = np.argsort(-priority), np.arange(4000)
+        sorted_by = probability[order] > 0.3, probability[order], doubt[order], priority[order]
+        pairs, right = DrawnPairs(rows, rows + 4000, *sorted_by), right[order]
+        rates = pairs.rates({frozenset((row, row + 4000)): bool(right[row]) for row in range(400)})
+        among = right[pairs.together]
+        truth = {"precision": among.mean(), "recall": among.sum() / right.sum()}
+        held += sum(low <= truth[rate] <= high for rate, (low, high) in rates.items())
+    assert held >= 95
 
 
 def test_wrong_columns_are_refused() -> None:

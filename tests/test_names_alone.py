@@ -371,7 +371,7 @@ def test_equal_names_are_one_unless_people_say_otherwise() -> None:
     assert groups_of(arbo.Linker().discover(names)) == [["Lyon"] * 100, ["Paris"] * 100]
     split = arbo.Linker().discover(names, [{"different": ["0", "198"]}])
     assert split.cluster_of("0") != split.cluster_of("198")
-    assert split.cluster_of("0") == split.cluster_of("2")
+    assert len({split.cluster_of(f"{even}").id for even in range(0, 200, 2)}) == 2
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
