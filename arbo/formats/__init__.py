@@ -220,7 +220,6 @@ def _named(
 
 
 def _read(paths: list[Path], name: str, what: _Items, **options: Any) -> Any:
-    """Read files; raise DataError for nothing in them."""
     read, suffixes = _reader(name, what)
     items = read(paths, **options)
     if len(items):
@@ -250,8 +249,7 @@ def expanded(path: Inputs) -> list[PathLike]:
         if not pattern:
             raise UsageError("the path is empty; is a shell variable unset?")
         plain = escape(pattern) == pattern or os.path.exists(pattern)
-        files = [pattern] if plain else sorted(glob(pattern, recursive=True))
-        if not files:
+        if not (files := [pattern] if plain else sorted(glob(pattern, recursive=True))):
             raise DataError("no file matches this pattern; check it", file=pattern)
         paths += files
     if not paths:
@@ -276,8 +274,7 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
             one, two = (shown[guesses.index(name)].name for name in names[:2])
             advice = "give the format (--format, --kb-format), or the files of one format"
             raise DataError(f"{one} looks like {chosen}, but {two} like {others[0]}; {advice}", file=str(paths[0]))
-        most = f", like {counts[chosen]} of {counts.total()} files" if others else ""
-        announce_format(f"{chosen}{most}")
+        announce_format(chosen + (f", like {counts[chosen]} of {counts.total()} files" if others else ""))
         return chosen
     problem = "the format cannot be guessed from the name and the content; give it (--format, --kb-format)"
     if paths[0].is_dir():

@@ -214,9 +214,8 @@ def _passages(document: Document) -> list[dict[str, Any]]:
             passages.append({"offset": begin, "infons": {**place["infons"]}, "text": piece, "annotations": []})
     except (KeyError, TypeError, ValueError):
         passages = []
-    if passages and end == len(text):
-        return passages
-    return [{"offset": 0, "infons": {}, "text": text, "annotations": []}]
+    whole = [{"offset": 0, "infons": {}, "text": text, "annotations": []}]
+    return passages if passages and end == len(text) else whole
 
 
 def _annotation(mention: Mention) -> dict[str, Any]:

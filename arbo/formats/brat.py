@@ -66,7 +66,6 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
 
 
 def _files_in(folder: Path) -> Mapping[Path, list[Path]]:
-    """Return the files of each pair in a folder."""
     files_of = defaultdict[Path, list[Path]](list)
     for file in data_files(folder, SUFFIXES):
         files_of[_pair_of(file)[0]].append(file)

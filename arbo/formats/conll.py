@@ -90,8 +90,7 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     text, places = lay_out([*filter(None, sentences)])
     spans = list(chain.from_iterable(places))
     chains = _chains(brackets, document_id, file, records)
-    ends = ((name, words) for name, mentions in chains.items() for words in mentions)
-    repeated = [(spans[first][0], -spans[last][1], name) for name, (first, last) in ends]
+    repeated = [(spans[first][0], -spans[last][1], name) for name, some in chains.items() for first, last in some]
     distinct = sorted(set(repeated))
     records.notes["repeated mentions dropped"] += len(repeated) - len(distinct)
     marked = (Marked(((start, -end),), gold=(f"{document_id}/{name}",)) for start, end, name in distinct)
@@ -191,7 +190,6 @@ def word_spans(document: Document, edges: Set[int], notes: Counter[str]) -> list
 
 
 def _brackets(document: Document, words: list[Span], notes: Counter[str]) -> dict[int, list[str]]:
-    """Return the brackets of each word that has one."""
     starts, ends = [start for start, _ in words], [end for _, end in words]
     places = []
     for mention in document.mentions:

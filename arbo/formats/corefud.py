@@ -198,7 +198,6 @@ def _lines(document: Document, used: set[str], notes: Counter[str]) -> Iterator[
 
 
 def _brackets(document: Document, words: list[Span], used: set[str], notes: Counter[str]) -> dict[int, list[str]]:
-    """Return the brackets of each word that has one."""
     starts, ends = [start for start, _ in words], [end for _, end in words]
     eids, places = dict[tuple[str, ...], str](), dict[tuple[str, tuple[Span, ...]], str]()
     for mention in document.mentions:

@@ -60,8 +60,7 @@ def _pieces(file: Path, records: Records[Document], kind: str) -> Iterator[Piece
     if not ending:
         raise DataError(f"expected a folder, or a file that ends in {_CORPUS}", file=str(file))
     name = f"{stem}_{kind}_gold_mentions.json"
-    source = file_named(name, file.parent)
-    if source is None:
+    if (source := file_named(name, file.parent)) is None:
         raise DataError(f"the file with the mentions is missing; it must be {name} in the same folder", file=str(file))
     by_document = _mentions(source, records)
     for document_id, words in groupby(_words(file, records), key=attrgetter("document_id")):
@@ -104,8 +103,7 @@ def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Number
 def _document(piece: Piece, records: Records[Document]) -> Document:
     words, mentions, source = piece.content
     document_id = words[0].document_id
-    sentences = [list(sentence) for _, sentence in groupby(words, key=attrgetter("sentence"))]
-    text, places = lay_out([[word.text for word in sentence] for sentence in sentences])
+    text, places = lay_out([[word.text for word in some] for _, some in groupby(words, attrgetter("sentence"))])
     where: dict[tuple[int, int], Span] = {}
     for word, place in zip(words, chain.from_iterable(places), strict=True):
         if where.setdefault((word.sentence, word.number), place) != place:

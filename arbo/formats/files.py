@@ -72,8 +72,7 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     for one in each_path(path):
         if one.is_dir():
             shown = (file for file in one.iterdir() if file.is_file() and not file.name.startswith("."))
-            inside = sorted(file for file in shown if file.name.lower().endswith(endings))
-            if not inside:
+            if not (inside := sorted(file for file in shown if file.name.lower().endswith(endings))):
                 problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
                 raise DataError(problem, file=str(one))
             files += inside
@@ -280,8 +279,7 @@ def unpacked(file: Path, *, again: bool = False) -> Iterator[BufferedReader]:
     with ExitStack() as stack:
         with sound(file):
             if file == STANDARD_INPUT or file.is_fifo():
-                raw = _looked_at.pop(file, None)
-                if raw is None:
+                if (raw := _looked_at.pop(file, None)) is None:
                     raw = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
                 if again:
                     _looked_at[file] = raw

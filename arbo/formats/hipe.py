@@ -118,7 +118,6 @@ def document(piece: Piece, records: Records[Document]) -> Document:
         span = begins[first], begins[last] + len(tokens[last].text)
         link, *others = (token.link for token in tokens[first : last + 1])
         notes["mentions whose tokens disagree on the link"] += not {*others} <= {link}
-        ids = tuple(dict.fromkeys(filter(None, link.split("|"))))
-        gold = () if link == _NIL else None if link in _NO_LINK else ids
+        gold = () if link == _NIL else None if link in _NO_LINK else (*dict.fromkeys(filter(None, link.split("|"))),)
         mentions.append(Marked((span,), tokens[first].type or None, gold))
     return marked_document(piece.name, text.removesuffix(tokens[-1].after) if tokens else "", mentions)

@@ -29,12 +29,11 @@ def graph_in(folder: Path) -> Graph:
     except (OSError, SyntaxError, nx.NetworkXError, ValueError, KeyError) as error:
         reason = f"unknown value {error}" if isinstance(error, KeyError) else error
         raise DataError(f"the graph cannot be read ({reason}); save it again", file=str(folder / _GRAPH)) from None
-    nodes = graph.nodes(data=True)
-    return [Node.of(name, name, of.get("entity_type"), _sources(of)) for name, of in nodes], partial(_write, graph)
-
-
-def _sources(values: dict[str, Any]) -> list[str]:
-    return [part for part in str(values.get("source_id", "")).split(_SEPARATOR) if part]
+    nodes = [
+        Node.of(name, name, of.get("entity_type"), [*filter(None, str(of.get("source_id", "")).split(_SEPARATOR))])
+        for name, of in graph.nodes(data=True)
+    ]
+    return nodes, partial(_write, graph)
 
 
 def _write(old: Any, out: Path, rows_of: Groups) -> None:

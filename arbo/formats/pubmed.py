@@ -24,12 +24,10 @@ _TAG = re.compile(r"([A-Z]{2,4}) *-(?: |\Z)")
 def pieces(file: Path, _: object) -> Iterator[Piece]:
     """Yield id, title and abstract of each article."""
     if "<PubmedArticle" in read_head(file):
-        articles = xml_elements(file, "PubmedArticle", "PubmedBookArticle")
-        yield from (Piece(_fields(element), file) for element in articles)
+        yield from (Piece(_fields(one), file) for one in xml_elements(file, "PubmedArticle", "PubmedBookArticle"))
         return
     for block in blocks(file, None, lambda line: line.startswith("PMID")):
-        fields = dict.fromkeys(("PMID", "TI", "AB"), "")
-        tag = ""
+        fields, tag = dict.fromkeys(("PMID", "TI", "AB"), ""), ""
         for _number, line in block.content:
             found = _TAG.match(line)
             tag = found[1] if found else tag

@@ -62,8 +62,7 @@ def document(piece: Piece, records: Records[Document]) -> Document:
 def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
     """Return id and text of a line `ID|letter|text`; raise DataError for any other line."""
     number, line = block[min(position, len(block) - 1)]
-    header = _HEADER[letter].match(line) if position < len(block) else None
-    if header is None:
+    if (header := _HEADER[letter].match(line) if position < len(block) else None) is None:
         problem = f"expected ID|{letter}|text; a document has a title (t), then an abstract (a), then its mentions"
         raise DataError(problem, line=number)
     return header[1], line[header.end() :]
@@ -103,7 +102,6 @@ def document_lines(document: Document, notes: Counter[str]) -> Iterator[str]:
         notes["ids with `|` or `+`, which readers split unless the knowledge base has them"] += is_split
         kind = one_line(mention.type or "")
         notes["types whose tabs and line ends became blanks, and empty ones"] += (kind or None) != mention.type
-        columns = [name, str(start), str(end), text[start:end], kind]
-        yield "\t".join(columns + [ids] * (mention.gold is not None))
+        yield "\t".join([name, str(start), str(end), text[start:end], kind, *[ids] * (mention.gold is not None)])
     yield from (f"{name}\t{relation}" for relation in kept_lines(document, _RELATIONS))
     yield ""

@@ -353,8 +353,7 @@ def _may_hide_rows(columns: Iterable[str], delimiter: str) -> bool:
 def _value(name: str, cell: str) -> object:
     if name in _TEXTS:
         return cell or None
-    cell = cell.strip()
-    if not cell:
+    if not (cell := cell.strip()):
         return None
     if name in _LISTS:
         return [*(ids_in(cell, "|") or [""])] if name == "entities" else [item.strip() for item in cell.split("|")]
@@ -383,8 +382,7 @@ def write_tsv(table: pa.Table, path: PathLike) -> Counter[str]:
 
 def _write_delimited(table: pa.Table, path: PathLike, delimiter: str, mark: bytes) -> None:
     def write(partial: Path) -> None:
-        packed = "gzip" if os.fspath(path).endswith(".gz") else None
-        with pa.output_stream(partial, compression=packed) as stream:
+        with pa.output_stream(partial, compression="gzip" if os.fspath(path).endswith(".gz") else None) as stream:
             stream.write(mark)
             pa.csv.write_csv(table, stream, pa.csv.WriteOptions(delimiter=delimiter))
 
