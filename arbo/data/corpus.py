@@ -79,9 +79,7 @@ class Corpus(OnDemand[Document]):
         spaCy, in a list or a `DocBin`; their ids are their places, from 0. Raise UsageError for other objects, and
         DataError for invalid rows or names.
         """
-        if isinstance(documents, Corpus):
-            return documents
-        return cls(*documents_in(documents, name))
+        return documents if isinstance(documents, Corpus) else cls(*documents_in(documents, name))
 
     def to_jsonl(self, path: PathLike) -> None:
         """Write JSON lines, gzipped if the path ends in `.gz`; raise UsageError if the file cannot be written."""
@@ -116,8 +114,7 @@ class Corpus(OnDemand[Document]):
         rows = rows_with(documents, self.tables.documents["document_id"])
         order = np.arange(len(self))
         order[[*rows.values()]] = len(self) + np.arange(len(rows))
-        others = Tables.of([documents[id_] for id_ in rows])
-        return self.of_tables(Tables.joined([self.tables, others]).taken(order))
+        return self.of_tables(Tables.joined([self.tables, Tables.of([documents[id_] for id_ in rows])]).taken(order))
 
     def by_topic(self) -> Corpus:
         """Return the same documents, with the `topic` in their metadata as domain; raise UsageError if one has none."""

@@ -220,8 +220,7 @@ def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str],
 def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
     for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
         raw = text.encode(encoding, "surrogatepass")
-        pieces = (raw[start * width : end * width].decode(encoding, "replace") for start, end in spans)
-        if " ".join(pieces) == surface:
+        if " ".join(raw[start * width : end * width].decode(encoding, "replace") for start, end in spans) == surface:
             return f"the offsets seem to count {unit}, but must count Unicode code points"
     if text_of(spans, text.replace("\r\n", "\n")) == surface:
         return "the offsets seem to count each line end as one character; save the text with line feeds only"

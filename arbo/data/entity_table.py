@@ -78,7 +78,6 @@ def _valid(column: pa.Array, name: str) -> pa.Array:
 
 
 def _n_blank(texts: pa.Array) -> int:
-    """Count the strings that are blank."""
     return int((np.from_dlpack(pc.binary_length(pc.utf8_trim_whitespace(texts))) == 0).sum())
 
 
@@ -99,8 +98,7 @@ def with_columns(table: pa.RecordBatch, **values: Sequence[Any]) -> pa.RecordBat
 
 def entities_of_rows(table: pa.RecordBatch, begin: int, length: int) -> list[Entity]:
     """Make at most so many entities from a row on."""
-    columns = columns_in(table.slice(begin, length), SCHEMA.names)
-    return views(Entity, dict(zip(SCHEMA.names, columns, strict=True)))
+    return views(Entity, dict(zip(SCHEMA.names, columns_in(table.slice(begin, length), SCHEMA.names), strict=True)))
 
 
 def columns_in(table: pa.RecordBatch, names: Sequence[str]) -> Iterator[Sequence[Any]]:

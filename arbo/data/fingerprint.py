@@ -146,8 +146,7 @@ def warnings_of(documents: Tables, models: Mapping[str, object]) -> list[str]:
 def _hashes(documents: Tables) -> Hashes:
     """Return the hashes of the documents; 0 for an empty text."""
     bare = [pc.replace_substring_regex(text, r"\s+", "") for text in documents.documents["text"].chunks]
-    bits = np.uint64(8 * (8 - _BYTES))
-    hashes = (np.where(pc.equal(one, ""), 0, hashes_of(one) >> bits) for one in bare)
+    hashes = (np.where(pc.equal(one, ""), 0, hashes_of(one) >> np.uint64(8 * (8 - _BYTES))) for one in bare)
     return np.concatenate([np.empty(0, np.uint64), *hashes])
 
 

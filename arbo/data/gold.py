@@ -74,8 +74,7 @@ class Gold:
         rows_within = cache(base.rows_within)
         domains = mentions["domain"].to_pylist()
         rows = [rows_within(of_mention or (), domain) for of_mention, domain in zip(ids, domains, strict=True)]
-        shown = labels if kb is None else ids
-        return cls(shown, labels, *_joined(rows), entity_of, changes(written, ids))
+        return cls(labels if kb is None else ids, labels, *_joined(rows), entity_of, changes(written, ids))
 
     @classmethod
     def of_ids(
@@ -168,8 +167,7 @@ class Gold:
         at least ten mentions, and of more than half of the mentions with gold ids.
         """
         n = int(self.has_id.sum())
-        counts = Counter(id_ for ids in self.ids for id_ in ids or ())
-        for id_, count in counts.most_common():
+        for id_, count in Counter(id_ for ids in self.ids for id_ in ids or ()).most_common():
             is_nil = count > 1 and id_.strip("<>[]() ").casefold() in _LIKE_NIL
             if (is_nil or count > max(_FEW, n / 2)) and self.entity_of(id_) is None:
                 many = f"{count:,} of {n:,} mentions with gold ids have the id {id_!r:.60}"
@@ -199,8 +197,7 @@ class Gold:
         trained = {id_ for gold in golds for id_ in known_ids(tuple(gold), lambda one: self.entity_of(one) is not None)}
         rows = [row for id_ in trained if (row := self.entity_of(id_)) is not None]
         by_entity = np.bincount(self.mention[np.isin(self.rows, rows)], minlength=len(self.ids)) > 0
-        by_id = np.array([not trained.isdisjoint(ids or ()) for ids in self.ids], np.bool_)
-        return by_id | by_entity
+        return by_entity | np.array([not trained.isdisjoint(ids or ()) for ids in self.ids], np.bool_)
 
 
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:

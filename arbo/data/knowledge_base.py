@@ -123,9 +123,7 @@ class KnowledgeBase:
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
         """Make a knowledge base from entities or rows, see `arbo.data.rows`; one is returned as it is."""
-        if isinstance(entities, KnowledgeBase):
-            return entities
-        return cls(entities_in(entities))
+        return entities if isinstance(entities, KnowledgeBase) else cls(entities_in(entities))
 
     @classmethod
     def from_index(cls, path: PathLike) -> KnowledgeBase:

@@ -151,8 +151,7 @@ def document_line(document: Document) -> str:
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
-    fields = {key: getattr(entity, key) for key in ENTITY_KEYS}
-    return json_text(_record(fields, entity.metadata, ENTITY_KEYS))
+    return json_text(_record({key: getattr(entity, key) for key in ENTITY_KEYS}, entity.metadata, ENTITY_KEYS))
 
 
 def _record(

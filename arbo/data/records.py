@@ -80,8 +80,7 @@ class Records(Generic[Item]):
                 self.tables()
             return
         part = bisect_right(self._begins, number) - 1
-        first = [*self._parts, self._items][part][number - self._begins[part]]
-        if first == item:
+        if [*self._parts, self._items][part][number - self._begins[part]] == item:
             self.notes[f"duplicate {self._kind} dropped"] += 1
         else:
             wrong = f"this id is already taken, with different content ({self._places[number]})"

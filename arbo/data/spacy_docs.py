@@ -24,8 +24,7 @@ def document_of_doc(id_: str, doc: Any, spans_key: str | None = None) -> Documen
 
 def spans_of(doc: Any, spans_key: str | None) -> Iterable[Any]:
     """Return the entities of a `Doc`, or the spans of a span group except empty ones."""
-    spans: Iterable[Any] = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
-    return (span for span in spans if len(span))
+    return (span for span in (doc.ents if spans_key is None else doc.spans.get(spans_key, ())) if len(span))
 
 
 def docs_in(bin_: Any) -> list[Any]:

@@ -179,8 +179,7 @@ def with_expansions(tables: Tables, *, expand: bool, kb: Any = None) -> Tables:
                         bracketed[row] = text
     if bracketed and kb:
         names = kb.names().names.array
-        known = pc.is_in(pa.array([*bracketed.values()], names.type), names).to_pylist()
-        for row in compress(bracketed, known):
+        for row in compress(bracketed, pc.is_in(pa.array([*bracketed.values()], names.type), names).to_pylist()):
             del expansions[row]
     at = np.full(len(mentions), -1)
     at[[*expansions]] = np.arange(len(expansions))
