@@ -23,8 +23,7 @@ def check_text(value: object, what: str, *, of: str | None = None) -> None:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        code = ord(value[error.start])
-        wrong = f"{what} has a surrogate (U+{code:04X}) at character {error.start} (from 0)"
+        wrong = f"{what} has a surrogate (U+{ord(value[error.start]):04X}) at character {error.start} (from 0)"
         raise DataError(f"{wrong}; write the character itself, or in JSON both of its escapes", id=of) from None
 
 
