@@ -213,9 +213,8 @@ class DictionaryFinder:
         return self._names[0]
 
     def _matches(self, dictionary: Dictionary, kb: KnowledgeBase, text: str) -> Iterator[Match]:
-        defined = definitions(text) if self.abbreviations else []
         matches = dictionary.matches(text)
-        if defined:
+        if defined := definitions(text) if self.abbreviations else []:
             matches = sorted({*matches, *dictionary.matches(_without_brackets(text, defined))})
         long_of = _abbreviated(text, defined, matches)
         meant = {text[slice(*short)]: _words(text[slice(*long)]) for short, long in reversed(defined)}
@@ -257,8 +256,7 @@ def _abbreviated(text: str, defined: Sequence[Definition], matches: Sequence[Mat
         ending.setdefault(match.end, []).append(match)
     long_of: dict[str, Match] = {}
     for short, (begin, end) in defined:
-        names = [match for match in ending.get(end, ()) if match.begin >= begin]
-        if names:
+        if names := [match for match in ending.get(end, ()) if match.begin >= begin]:
             long_of.setdefault(text[slice(*short)], min(names))
     add_other_number(long_of)
     return long_of

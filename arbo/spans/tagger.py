@@ -121,8 +121,7 @@ class Tokens(NamedTuple):
         features += [before << np.uint64(4) | match << np.uint64(2) | after, np.zeros_like(word)]
         codes = np.concatenate(features, axis=1)
         codes = (codes + np.arange(codes.shape[1], dtype=np.uint64) * _FACTOR) * _FACTOR
-        columns: Ids = ((codes ^ codes >> _SHIFT) * _FACTOR >> _COLUMN_SHIFT).astype(np.int64)
-        return columns
+        return np.asarray((codes ^ codes >> _SHIFT) * _FACTOR >> _COLUMN_SHIFT, np.int64)
 
     def _moved(self, values: Any, by: int) -> Any:
         """Return the values of the tokens ``by`` places further on; 0 beyond the sentence."""
