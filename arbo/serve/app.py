@@ -30,8 +30,7 @@ def app_of(service: Service, *, name: str = "arbo", hosts: Sequence[str] = LOCAL
     async def reconcile(request: Request, queries: str | None = None, extend: str | None = None) -> Answer:
         """Answer queries or a request for data, both JSON, also in a form; without these, return the manifest."""
         try:
-            body = (await request.body()).decode("ascii")
-            form = dict(parse_qsl(body, max_num_fields=100, errors="strict"))
+            form = dict(parse_qsl((await request.body()).decode("ascii"), max_num_fields=100, errors="strict"))
         except ValueError:  # also UnicodeDecodeError
             raise DataError("the body is not a form of at most 100 fields in UTF-8") from None
         if text := form.get("queries", queries):

@@ -115,8 +115,7 @@ class Reconciliation:
         most = max((len(one.properties) for one in batch.values()), default=0)
         self.service.limits.check("texts", most, "properties")
         near = self.service.nearest([query.query for query in batch.values()], _DEEP)
-        ranked = map(self._ranked, batch.values(), near)
-        return {key: {"result": rows} for key, rows in zip(batch, ranked, strict=True)}
+        return {key: {"result": rows} for key, rows in zip(batch, map(self._ranked, batch.values(), near), strict=True)}
 
     def _ranked(self, query: Query, near: Sequence[tuple[int, float]]) -> list[Answer]:
         kb, rated, types = self.service.kb, [], {*_several(query.type)}
@@ -125,8 +124,7 @@ class Reconciliation:
         properties = [(name, values) for name, values in properties if values]
         if not (types or properties):
             near = near[: max(limit, 2)]  # two tell a match
-        named = kb.index(query.query) if query.query in kb else None
-        if named is not None:
+        if (named := kb.index(query.query) if query.query in kb else None) is not None:
             near = [(named, 1.0), *(one for one in near if one[0] != named)]
         for row, similarity in near:
             entity = kb.entities[row]
@@ -169,8 +167,7 @@ class Reconciliation:
         entities.sort(key=lambda one: not begins(one))
         if prefix in kb:
             entities = [kb[prefix], *(one for one in entities if one.id != kb[prefix].id)]
-        page = entities[cursor : cursor + 10]
-        return {"result": [{**_described(one), "notable": _named(one.types)} for one in page]}
+        return {"result": [{**_described(one), "notable": _named(one.types)} for one in entities[cursor : cursor + 10]]}
 
     def propose(self, *, type: str | None = None, limit: Limit = 100) -> Answer:  # noqa: A002
         """Return the properties that `extend` can fetch, which are the same for all types."""

@@ -134,16 +134,14 @@ class Service:
     def explain(self, body: Text) -> list[Answer]:
         """Explain the decision on each mention of one text, see `arbo.Result.explain`."""
         result, (links,) = self._linked(body)
-        whys = [result.explain(link) for link in links]
-        both = zip(links, whys, strict=True)
+        both = ((link, result.explain(link)) for link in links)
         return [json_ready(asdict(why) | _place(link) | {"explanation": why.text}) for link, why in both]
 
     def entity(self, *, id: str) -> Answer:  # noqa: A002
         """Return the entity with this id or alternative id, with the keys of arbo's JSON lines."""
         if id not in self.kb:
             raise Refused(f"no entity has the id or alternative id {id!r:.100}", 404)
-        entity: Answer = json_ready(json.loads(entity_line(self.kb[id])))
-        return entity
+        return dict(json_ready(json.loads(entity_line(self.kb[id]))))
 
     def search(self, *, q: str, limit: Limit = 10) -> list[Answer]:
         """Return the entities whose names are nearest to ``q``, nearest first, with scores above 0."""
