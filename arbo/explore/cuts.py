@@ -132,8 +132,7 @@ def trees(run: Run, cuts: Cuts | str) -> tuple[Ints, Floats]:
     edge from the parent, NaN without one, or if people decided on it.
     """
     links = run.link_table
-    nil = links["entity_id"].is_null().to_numpy()
-    parent = np.where((run.parent_rows < 0) & ~nil, -2, run.parent_rows)
+    parent = np.where((run.parent_rows < 0) & links["entity_id"].is_valid().to_numpy(), -2, run.parent_rows)
     step = pc.fill_null(links["step"], float("nan")).to_numpy().astype(np.float64)
     if not isinstance(cuts, str):
         child, above, weight = _nil_trees(cuts)

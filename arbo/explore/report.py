@@ -277,12 +277,10 @@ class _Entities:
 
     def rows(self, ids: pa.Array | pa.ChunkedArray) -> Ints:
         """Return the number on the page of each entity; -1 for null."""
-        rows: Ints = pc.fill_null(pc.index_in(ids, self.ids, skip_nulls=True), -1).to_numpy().astype(np.int64)
-        return rows
+        return np.asarray(pc.fill_null(pc.index_in(ids, self.ids, skip_nulls=True), -1).to_numpy(), np.int64)
 
 
 def _add_mentions(columns: Columns, run: Run, has_texts: bool) -> None:
-    """Add where mentions are and what they say."""
     mentions = run.mention_table
     columns.strings("mention", mentions["mention_id"])
     columns.strings("document", run.document_table["document_id"])
