@@ -128,8 +128,7 @@ class Cluster(Executor):
         future = Future[Any]()
 
         def end(made: Future[Any]) -> None:
-            error = made.exception()
-            if error is None:
+            if (error := made.exception()) is None:
                 future.set_result(made.result())
             elif not isinstance(error, self._ray.exceptions.RayTaskError):
                 future.set_exception(BrokenExecutor(str(error)))

@@ -83,8 +83,7 @@ def _shards(things: Vectors, size: int) -> list[Ids]:
     vectors = 1 + np.bincount(group, n - 1)  # of the things that have a first vector
     shard = ((np.cumsum(vectors) - 1) // size).astype(np.int64)[group]
     order = np.argsort(shard, kind="stable")
-    bounds = np.flatnonzero(np.diff(shard[order])) + 1
-    return [ids for ids in np.split(owner[order], bounds) if len(ids)]
+    return [ids for ids in np.split(owner[order], np.flatnonzero(np.diff(shard[order])) + 1) if len(ids)]
 
 
 def _arrays(matrix: Any, rows: Ids | None = None) -> Arrays:

@@ -105,15 +105,13 @@ class Work:
         todo = [part for part in calls_of if not part.is_finished()]
         if taken := len(calls_of) - len(todo):
             self.tell(f"{stage}: {taken:,} of {len(calls_of):,} parts are finished already")
-        calls = ((part.make, *calls_of[part]()) for part in todo)
-        for _ in progress(completed(pool, calls), len(todo)):
+        for _ in progress(completed(pool, ((part.make, *calls_of[part]()) for part in todo)), len(todo)):
             pass
 
 
 def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> Arrays:
     """Return the vectors of texts by a tower, or by that of a folder, a device and a precision."""
-    tower = _tower_in(*source) if isinstance(source, tuple) else source
-    return {"vectors": tower.embed(rows, pooling)}
+    return {"vectors": (_tower_in(*source) if isinstance(source, tuple) else source).embed(rows, pooling)}
 
 
 @lru_cache(2)  # one for mentions, one for entities
