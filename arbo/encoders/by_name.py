@@ -129,8 +129,7 @@ class VectorEncoder(Encoder):
     @property
     def dim(self) -> int:
         """The length of all vectors, taken from the first one; 0 without vectors."""
-        sources = self.mentions, self.entities
-        both = [one.values() if isinstance(one, Mapping) else [one] for one in sources]
+        both = [one.values() if isinstance(one, Mapping) else [one] for one in (self.mentions, self.entities)]
         return next((size for vector in chain(*both) for size in reversed(_array(vector).shape)), 0)
 
     @property

@@ -62,8 +62,7 @@ class CrossEncoderConfig(Settings):
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
-        template = self.reading.templates()[1]
-        if template.parts[0].text == "[CLS]":
+        if self.reading.templates()[1].parts[0].text == "[CLS]":
             raise UsageError(f"template {self.entity!r} is the second part of a sequence; leave out its [CLS]")
 
     @property

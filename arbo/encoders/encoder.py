@@ -45,5 +45,4 @@ class Encoder(Protocol):
 
 def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether the settings of two models are equal, wherever they were loaded from."""
-    first, second = ({**json_ready(settings), "model": None} for settings in (one, other))
-    return first == second
+    return bool(json_ready({**one, "model": None}) == json_ready({**other, "model": None}))

@@ -181,8 +181,7 @@ class NgramEncoder(Encoder):
             return np.arange(len(names)) if len(queries) else queries
         every = Spans.of(names)
         words, in_name = words_of(every)
-        vectors = self._encode(every.taken(queries))
-        is_near = may_be_near(in_name, self._vectors_of(words), vectors[:, :-1], within)
+        is_near = may_be_near(in_name, self._vectors_of(words), self._encode(every.taken(queries))[:, :-1], within)
         is_near[queries] = True
         return np.flatnonzero(is_near)
 

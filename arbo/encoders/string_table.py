@@ -32,8 +32,7 @@ class Spans(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[str]) -> Self:
         """Return strings in a text; those of an Arrow array stay where they are."""
-        array = values.array if isinstance(values, Strings) else pa.array(values, pa.large_string())
-        text, start = text_of(array)
+        text, start = text_of(values.array if isinstance(values, Strings) else pa.array(values, pa.large_string()))
         return cls(text, start[:-1], start[1:])
 
     def taken(self, places: Ids) -> "Spans":
@@ -121,8 +120,7 @@ def words_of(names: Spans, *, signs: bool = True) -> tuple[StringTable, tuple[Id
     start, items, order = _distinct_words(begins, numbers, first, in_part, is_mark, len(words))
     distinct = Spans.of(words).taken(order)
     if signs and (has_sign := np.asarray(pc.match_substring_regex(parts.array, MAY_HAVE_SIGNS))).any():
-        before = np.append(0, np.cumsum(has_sign[numbers]))[begins]
-        rows = np.flatnonzero(np.diff(before))
+        rows = np.flatnonzero(np.diff(np.append(0, np.cumsum(has_sign[numbers]))[begins]))
         distinct, start, items = _with_marked(distinct, start, items, rows, names.taken(rows).strings())
     return StringTable.of(distinct), (start, items)
 
@@ -179,7 +177,6 @@ def _home(code: int, n_slots: int) -> int:
 
 @kernel
 def _table(text: Bytes, begin: Ids, end: Ids) -> tuple[Bytes, Ids, Ids]:
-    """Return the arrays of a table of distinct strings."""
     n, n_slots = len(begin), 64
     while n_slots < 2 * n:
         n_slots *= 4

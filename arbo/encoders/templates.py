@@ -109,11 +109,10 @@ class Speller:
         model_names = dict(zip(_MODEL_TOKENS, names, strict=True))
 
         def spell(literal: str) -> list[int]:
-            name = model_names.get(literal, literal)
-            token = None if name is None else backend.token_to_id(name)
-            if token is not None:
-                return [token]
-            return [] if name is None else backend.encode(name, add_special_tokens=False).ids
+            if (name := model_names.get(literal, literal)) is None:
+                return []
+            token = backend.token_to_id(name)
+            return backend.encode(name, add_special_tokens=False).ids if token is None else [token]
 
         literals = {text: spell(text) for text, is_field in template.parts if not is_field}
         markers = {id_: token.content for id_, token in added.items() if token.special or [id_] in literals.values()}

@@ -59,8 +59,7 @@ class Tower:
             UsageError: the precision or the device is unknown, or the device has too little memory.
         """
         check_choice("precision", precision, get_args(Precision))
-        folder = pretrained.find_folder(name)
-        model, tokenizer, projection = pretrained.load_pretrained(folder, precision=precision)
+        model, tokenizer, projection = pretrained.load_pretrained(pretrained.find_folder(name), precision=precision)
         best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         place = device or best
         try:
@@ -187,8 +186,7 @@ class Tower:
             # Vectors leave the device together, since fetching the vectors of each batch would wait for it.
             batches = self._in_batches([rows[i] for i in order], pooling)
             vectors[pairs_of(owner, order)[0]] = torch.cat([*batches]).cpu().numpy()
-        bad = np.unique(owner[~np.isfinite(vectors).all(axis=1)])
-        if len(bad):
+        if len(bad := np.unique(owner[~np.isfinite(vectors).all(axis=1)])):
             advice = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
             raise DataError(f"the model gives NaN or infinity for {len(bad):,} of {len(rows):,} texts; {advice}")
         return vectors

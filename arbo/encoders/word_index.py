@@ -38,8 +38,7 @@ class WordIndex:
         words, (start, items) = words_of(Spans.of([*map(_plain, names)]), signs=False)
         row = rows.astype(np.int32)
         frequency = np.bincount(items, minlength=len(words))
-        is_small = _small(words)
-        rarest, n_small = _rarest(start, items, frequency, is_small)
+        rarest, n_small = _rarest(start, items, frequency, _small(words))
         places = np.flatnonzero(n_small)
         few = np.diff(start)[places] - n_small[places] < 2
         odd = [i for i, is_few in zip(places.tolist(), few.tolist(), strict=True) if _has_stop_word(names[i], is_few)]
@@ -103,9 +102,8 @@ def _plain(name: str) -> str:
 
 def _has_stop_word(name: str, few: bool) -> bool:
     """Return whether a name has one word beside a stop word in capitals; ``few`` if its normalised words are few."""
-    if not few and name.isascii() and "_" not in name:
-        return False
-    return len(content_words(name)) == 1 and bool(capital_stop_words(name))
+    may_have = few or not name.isascii() or "_" in name
+    return may_have and len(content_words(name)) == 1 and bool(capital_stop_words(name))
 
 
 @kernel
