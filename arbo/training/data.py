@@ -37,16 +37,13 @@ class Rivals(NamedTuple):
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
         """Return whether ``entity[i]`` is in the domain of ``mention[i]`` and not among its gold ids; (pairs,)."""
-        inside: Bools = self.domain[mention] == self.entity_domain[entity]
-        return inside & ~self._holds(mention, entity)
+        return np.asarray(self.domain[mention] == self.entity_domain[entity]) & ~self._holds(mention, entity)
 
     def are_apart(self, a: Ids, b: Ids) -> Bools:
         """Return whether mentions ``a[i]`` and ``b[i]`` differ, have one domain, and share no gold id; (pairs,)."""
         place, pair = pairs_of(self.mention, b)
-        shared = self._holds(a[pair], self.id[place])
-        n_shared = np.bincount(pair[shared], minlength=len(b))
-        apart: Bools = (n_shared == 0) & (a != b) & (self.domain[a] == self.domain[b])
-        return apart
+        n_shared = np.bincount(pair[self._holds(a[pair], self.id[place])], minlength=len(b))
+        return np.asarray((n_shared == 0) & (a != b) & (self.domain[a] == self.domain[b]))
 
     def _holds(self, mention: Ids, id_: Ids) -> Bools:
         """Return, for each pair, whether the id is among the mention's gold ids; (pairs,)."""
@@ -85,8 +82,7 @@ class TrainingSet:
         chosen = np.array([*map(bool, labels)], np.bool_)
         annotated = corpus.of_tables(corpus.tables.of_mentions(chosen))
         gold = Gold.of(annotated, kb if len(kb) else None)
-        inputs = mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
-        if not inputs:
+        if not (inputs := mention_inputs(annotated, expand_abbreviations=expand_abbreviations)):
             what = "a gold id or gold cluster" if clusters else "a gold id"
             raise DataError(f"nothing to {purpose}: no mention (of {corpus.n_mentions:,}) has {what}; annotate some")
         domains = [item.document.domain for item in inputs]

@@ -39,8 +39,7 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
     top = scores.argmax(dim=1, keepdim=True)
     is_top = torch.zeros_like(exists).scatter(1, top, True)
     rest = torch.logsumexp(scores.masked_fill(is_top, -torch.inf), dim=1, keepdim=True)
-    log_share = (scores - total).masked_fill(is_top | ~exists, -torch.inf)
-    without = torch.log1p(-log_share.exp())
+    without = torch.log1p(-(scores - total).masked_fill(is_top | ~exists, -torch.inf).exp())
     without_top = -softplus(scores.gather(1, top) - rest)
     negative = exists.clone()
     negative[:, 0] = False
@@ -91,8 +90,7 @@ def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: flo
     is ``alpha`` for positives and ``1 - alpha`` for negatives.
     """
     right = torch.where(positive, scores.float(), -scores.float())
-    share = torch.where(positive, alpha, 1 - alpha)
-    return share * torch.sigmoid(-right) ** gamma * softplus(-right)
+    return torch.where(positive, alpha, 1 - alpha) * torch.sigmoid(-right) ** gamma * softplus(-right)
 
 
 def comparable(vectors: Tensor, metric: Metric) -> Tensor:

@@ -235,7 +235,6 @@ def train_oslat(
     pieces = Pieces.of(corpus)
     data = Contrasts(kb, pieces)
     start = replace(model, learnt=learnt_from(corpus.tables, model.learnt)).with_threshold(_EVEN)
-    job = job_of({"documents": corpus}, kb, config, model=model.settings)
-    with training(out, job, config, options) as workplace:
+    with training(out, job_of({"documents": corpus}, kb, config, model=model.settings), config, options) as workplace:
         OslatTrainer(start, data, None, config, workplace, pieces).run()
     return LabelAttention.from_pretrained(workplace.target)

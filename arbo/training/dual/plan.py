@@ -116,8 +116,7 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
             todo = todo[~fits]
     entities = drawn[drawn >= 0]
     begin = np.searchsorted(snapshot.entities.owner, entities)
-    count = np.searchsorted(snapshot.entities.owner, entities, side="right") - begin
-    drawn[drawn >= 0] = begin + rng.integers(count)
+    drawn[drawn >= 0] = begin + rng.integers(np.searchsorted(snapshot.entities.owner, entities, side="right") - begin)
     return drawn
 
 

@@ -187,8 +187,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     @property
     def final(self) -> DualEncoder:
         """The model to write, with its cache of embeddings if ``dev`` selected it."""
-        cache = None if self.dev is None else embeddings(self.folder, self.state.best_step)
-        return replace(super().final, cache=cache)
+        return replace(super().final, cache=None if self.dev is None else embeddings(self.folder, self.state.best_step))
 
 
 def train(
@@ -252,7 +251,6 @@ def train(
 
 
 def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
-    """Raise UsageError if a setting, or the encoder, needs a knowledge base."""
     for name, advice in ("positives", "1nn"), ("negatives", "knn"), ("best", "ari"):
         value = getattr(config, name)
         if value in ("entity", "random", "mixed") or value.startswith("recall@"):
