@@ -232,8 +232,7 @@ def estimated_gaps(
         if is_enough and not (type_ and np.array_equal(rows, known)):
             twins = twins if gaps else _share_of_twins(kb)
             expected = _CLEAR_IF_THERE[0] + _CLEAR_IF_THERE[1] * twins
-            missing = (expected - is_clear[rows].mean()) / (expected - _CLEAR_IF_MISSING)
-            gaps[type_] = float(np.clip(missing, 0, 1))
+            gaps[type_] = float(np.clip((expected - is_clear[rows].mean()) / (expected - _CLEAR_IF_MISSING), 0, 1))
     return gaps
 
 
@@ -248,10 +247,8 @@ def threshold_for(gap: float) -> float:
 
 def _share_of_twins(kb: KnowledgeBase) -> float:
     """Return the share of aliases with the words of another name of their entity, in any order, of 2,000 entities."""
-    has_aliases = pc.greater(pc.fill_null(pc.list_value_length(kb.table["aliases"]), 0), 0).to_numpy(False)
-    rows = np.flatnonzero(has_aliases)
-    rows = rows[np.argsort(kb.keys.ids[rows], kind="stable")[:_SAMPLE]]
-    if not len(rows):
+    rows = np.flatnonzero(pc.greater(pc.fill_null(pc.list_value_length(kb.table["aliases"]), 0), 0).to_numpy(False))
+    if not len(rows := rows[np.argsort(kb.keys.ids[rows], kind="stable")[:_SAMPLE]]):
         return 0.0
     names, aliases = kb.taken(("name", "aliases"), rows)
     size = 1 + pc.list_value_length(aliases).to_numpy(False).astype(np.int64)
@@ -284,8 +281,7 @@ class DefaultConfidence(NamedTuple):
     def of(self, evidence: Weights) -> Weights:
         """Return the probability that each link is correct; ``evidence`` is that of `Retrieval.evidence`."""
         similarity, lead = evidence.astype(np.float64).T
-        ratio = (np.maximum(lead, 0) + _LEAST) / (np.maximum(1 - similarity, 0) + _LEAST)
-        odds = np.exp(self.log_odds) * ratio
+        odds = np.exp(self.log_odds) * ((np.maximum(lead, 0) + _LEAST) / (np.maximum(1 - similarity, 0) + _LEAST))
         return np.asarray(odds / (1 + odds))
 
 

@@ -181,8 +181,7 @@ class Memory:
             now = dict(manifest["knowledge_base"])
             if self.fitted_to != kb.fingerprint:
                 now["fitted"] = self.fitted_to
-            replaced = self._base.get("replaced", {}) if self.has_same(kb) else self._replaced(kb)
-            if replaced:
+            if replaced := self._base.get("replaced", {}) if self.has_same(kb) else self._replaced(kb):
                 now["replaced"] = replaced
             manifest["knowledge_base"] = now
         if drift := self._drift(after, encoder, kb):
@@ -219,8 +218,7 @@ def _kept_and_new_vectors(
     """Return the vectors of all mentions in ``order``: those that the run keeps, and the encoder's of new mentions."""
     matrix, rows = arrays["vectors"], np.empty(len(row), np.int32)
     rows[row >= 0] = arrays["vector_row"][row[row >= 0]]
-    new = np.sort(order[row < 0])
-    if len(new):
+    if len(new := np.sort(order[row < 0])):
         vectors = encoder.encode_mentions(inputs.taken(new), announce)
         assert isinstance(vectors, Vectors)
         rows[row < 0] = len(matrix) + vectors.row[np.searchsorted(new, order[row < 0])]
@@ -319,6 +317,5 @@ def with_rows(documents: Corpus, run: Run) -> tuple[Corpus, Ids]:
     new, known = new[known >= 0], known[known >= 0]
     fields = ["document_id", "spans", "type"]
     now, was = mentions.select(fields).take(numbers(new)), run.mention_table.select(fields).take(numbers(known))
-    is_same = [one == other for one, other in zip(now.to_pylist(), was.to_pylist(), strict=True)]
-    rows[new] = np.where(is_same, known, -1)
+    rows[new] = np.where([one == other for one, other in zip(now.to_pylist(), was.to_pylist(), strict=True)], known, -1)
     return documents.of_tables(replace(documents.tables, mentions=mentions.drop_columns(["row"]))), rows

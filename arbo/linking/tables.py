@@ -188,8 +188,7 @@ def named_entities(retrieval: Retrieval, clusters: Partition) -> Ids:
     """Return the rows of the entities that are links or candidates, in order of first appearance."""
     lists = (clusters.entity, np.ascontiguousarray(retrieval.entities.ids).ravel())
     used: Any = np.from_dlpack(pa.chunked_array([*map(numbers, lists)]).unique())
-    known: Ids = used[used >= 0]
-    return known
+    return np.asarray(used[used >= 0])
 
 
 def cluster_table(
@@ -299,10 +298,9 @@ class Links:
 
     def _made(self, ids: pa.Array, mention: Ids, names: Sequence[str]) -> pa.Table:
         """Make columns of mentions with these ids, in slices, so that besides it nothing as long is in memory."""
-        mentions = [mention[some] for some in slices(len(mention))]
-        make = {name: self.columns[name] for name in names if name != "mention_id"}
-        made = {name: pa.chunked_array([*map(column, mentions)]) for name, column in make.items()}
-        return pa.table({name: made.get(name, ids) for name in names})
+        parts = [mention[some] for some in slices(len(mention))]
+        made = (pa.chunked_array([*map(self.columns[name], parts)]) if name != "mention_id" else ids for name in names)
+        return pa.table(dict(zip(names, made, strict=True)))
 
 
 def links_of(
@@ -341,8 +339,7 @@ def links_of(
         corrected, follows = followed
         columns["corrected"] = lambda mentions: numbers(corrected[mentions])
         columns["follows"] = lambda mentions: names.ids_at(follows[mentions])
-    ordered = {name: columns[name] for name in SCHEMA["links"] if name in columns}
-    return Links(names.ids, mention, ordered)
+    return Links(names.ids, mention, {name: columns[name] for name in SCHEMA["links"] if name in columns})
 
 
 def _decision_columns(

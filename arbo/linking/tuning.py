@@ -70,11 +70,10 @@ class Tuning:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields but ``confidence``, ready for JSON; trials as columns."""
-        columns = {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)}
         return {
             "objective": self.objective,
             "best": asdict(self.best),
-            "trials": columns,
+            "trials": {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)},
             "reliability": self.reliability and self.reliability.as_dict(),
             "note": self.note,
         }
@@ -113,9 +112,8 @@ def choose(
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
     if scoring and config.nil_linkage == "average":
         best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
-    calibrated = scoring and _calibrated(retrieval, scoring, best)
+    confidence, reliability = (scoring and _calibrated(retrieval, scoring, best)) or (None, None)
     note = _SAMPLE if _may_be_sample(config, gold) else None
-    confidence, reliability = calibrated or (None, None)
     return Tuning(objective, best, trials, confidence, reliability, note)
 
 
@@ -177,8 +175,7 @@ def _linking_plan(
 def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, _Scoring]:
     """Leave out the entities that are nearest to no mention, since each partition takes time for every entity."""
     ids, dissimilarity = retrieval.entities.first(1)
-    near = np.unique(ids[ids >= 0])
-    if len(near) == 0:
+    if len(near := np.unique(ids[ids >= 0])) == 0:
         return retrieval, scoring
     place = np.minimum(np.searchsorted(near, scoring.entity), len(near) - 1)
     entity = np.where(near[place] == scoring.entity, place, -2)
@@ -223,8 +220,7 @@ def _are_comparable(classes: npt.NDArray[np.integer[Any]]) -> bool:
 
 def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objective: Objective) -> _Steps:
     cuts = all_cuts(classes, tree.left, tree.right, tree.height)
-    curves = {"ari": cuts.ari, "b3": cuts.b3.f1, "lea": cuts.lea.f1}
-    score = cuts.conll() if objective == "conll" else curves[objective]
+    score = cuts.conll() if objective == "conll" else {"ari": cuts.ari, "b3": cuts.b3.f1, "lea": cuts.lea.f1}[objective]
     return _Steps.of(cuts.threshold.astype(tree.height.dtype), score)
 
 
@@ -232,8 +228,7 @@ def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, usual: float) 
     """Choose the threshold of average linkage by the ARI of the mentions that are NIL."""
     clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
     assert clusters.nil_tree is not None
-    classes = np.where(clusters.entity < 0, gold.classes, -1)
-    if not _are_comparable(classes):
+    if not _are_comparable(classes := np.where(clusters.entity < 0, gold.classes, -1)):
         return _finite(usual)
     steps = _steps_of_tree(clusters.nil_tree, classes, "ari")
     return steps.best_mention_threshold(best, usual, "nil_threshold").nil_threshold
@@ -345,8 +340,7 @@ class _Steps(NamedTuple):
 def _limits(dissimilarity: npt.NDArray[np.float32], n: int, usual: float) -> list[float]:
     """Return quantiles of the dissimilarities, ``usual``, and infinity (no threshold), ascending."""
     chosen = {usual, np.inf}
-    finite = dissimilarity[np.isfinite(dissimilarity)]
-    if len(finite):
+    if len(finite := dissimilarity[np.isfinite(dissimilarity)]):
         chosen |= set(np.quantile(finite, np.linspace(0, 1, n + 1), method="inverted_cdf").tolist())
     return sorted(chosen)
 
