@@ -109,9 +109,8 @@ def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = T
     domains = inputs.column("domain")
     groups: list[Hashable] = domains
     if map_types is not None:
-        pairs = type_pairs(map_types)
+        pairs, types = type_pairs(map_types), inputs.column("type")
         kind_of = _kinds(pairs)
-        types = inputs.column("type")
         kinds = [kind_of.get(("mention", type_ or "")) for type_ in types]
         if check and set(kinds) == {None}:
             raise _unknown("mention", (one for one, _ in pairs), types)
@@ -180,8 +179,7 @@ def unmapped(inputs: Inputs, map_types: str | None) -> str | None:
     if map_types is None:
         return None
     mapped = {one for one, _ in type_pairs(map_types)}
-    others = [type_ or "" for type_ in inputs.column("type") if type_ not in mapped]
-    if not others:
+    if not (others := [type_ or "" for type_ in inputs.column("type") if type_ not in mapped]):
         return None
     shown = listed((type_ or "empty" for type_ in sorted(set(others))), 5)
     effect = "they are compared only with each other and with entities without a mapped type"

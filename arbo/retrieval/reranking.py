@@ -302,8 +302,7 @@ def rerank(
 def reranked(retrieval: Retrieval, memory: ScoreMemory, kb: KnowledgeBase) -> Retrieval:
     """Rerank the entity edges of a retrieval, see `rerank`: the dissimilarity is then 1 minus the probability."""
     ids, dissimilarity = retrieval.entities
-    similarity = retrieval.similarity(dissimilarity)
-    ids, probability, scored = memory.sorted(retrieval.inputs, kb, ids, similarity)
+    ids, probability, scored = memory.sorted(retrieval.inputs, kb, ids, retrieval.similarity(dissimilarity))
     return replace(
         retrieval,
         entities=Neighbors(ids, 1 - probability),

@@ -48,8 +48,7 @@ class Mentions(NamedTuple):
     @classmethod
     def of(cls, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Self:
         """Take the mentions of a corpus in an order; the encoder encodes them in the order of ``inputs``."""
-        encode = cache(lambda: encoder.encode_mentions(inputs, announce).taken(order))
-        return cls(encoder, inputs.taken(order), encode)
+        return cls(encoder, inputs.taken(order), cache(lambda: encoder.encode_mentions(inputs, announce).taken(order)))
 
     def arrays(self, unfitted: Encoder) -> dict[str, npt.NDArray[Any]]:
         """Return the vectors or, of n-grams, the fitted state, for a later search; {} if neither can be kept."""
@@ -167,8 +166,7 @@ class Retrieval:
         ids, dissimilarity = self.entities.of(mention)
         pair, place = np.nonzero((ids == entity[:, None]) & (entity >= 0)[:, None])
         of_pair[pair] = dissimilarity[pair, place]
-        other = np.flatnonzero((entity >= 0) & np.isinf(of_pair))
-        if len(other):
+        if len(other := np.flatnonzero((entity >= 0) & np.isinf(of_pair))):
             of_pair[other] = self.distance(mention[other], entity[other])
         return of_pair
 
@@ -355,8 +353,7 @@ def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
         return nearest
     rows = np.flatnonzero((ids[:, 1] >= 0) & (dissimilarity[:, 0] == dissimilarity[:, 1]))
     expansions = nearest.inputs.taken(rows).column("expansion")  # how an abbreviation is spelled says nothing
-    rows = rows[np.array([expansion is None for expansion in expansions], np.bool_)]
-    if not len(rows):
+    if not len(rows := rows[np.array([expansion is None for expansion in expansions], np.bool_)]):
         return nearest
     some, is_tied = ids[rows], dissimilarity[rows] == dissimilarity[rows, :1]
     spellings = nearest.inputs.taken(rows).column("text")
@@ -364,11 +361,8 @@ def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
     columns = (column.to_pylist() for column in kb.taken(("name", "aliases"), entities))
     names = [(name, *aliases) for name, aliases in zip(*columns, strict=True)]
     far = np.full(some.shape, _NEVER)
-    home = np.nonzero(is_tied)[0]
-    far[is_tied] = [
-        _spelling_distance(spellings[row], names[entity])
-        for row, entity in zip(home.tolist(), place.tolist(), strict=True)
-    ]
+    tied = zip(np.nonzero(is_tied)[0].tolist(), place.tolist(), strict=True)
+    far[is_tied] = [_spelling_distance(spellings[row], names[entity]) for row, entity in tied]
     order = np.lexsort((np.where(is_tied, some, np.arange(some.shape[1])), far, ~is_tied), axis=1)
     ids = ids.copy()
     ids[rows] = np.take_along_axis(some, order, axis=1)
