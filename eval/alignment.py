@@ -64,8 +64,7 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
 
 def _best_rival(end: IntArray, weight: FloatArray) -> FloatArray:
     """Return the weight of the heaviest other edge with the same end, or 0, for each edge."""
-    best = _heaviest(end, weight)
-    rival = best[end]
+    rival = _heaviest(end, weight)[end]
     champions = np.flatnonzero(weight == rival)
     champions = champions[_one_per_end(end[champions])]
     others = weight.copy()
@@ -177,5 +176,4 @@ def _partners_one_by_one(row: IntArray, column: IntArray, weight: FloatArray) ->
     cost = np.concatenate([worst - weight, np.full(n_rows, worst)])
     where = np.concatenate([[row, column], [alone, n_columns + alone]], axis=1, dtype=np.int32)  # as SciPy 1.12 needs
     graph = csr_array((cost, tuple(where)), shape=(n_rows, n_columns + n_rows))
-    _, partner = min_weight_full_bipartite_matching(graph)
-    return np.asarray(partner)
+    return np.asarray(min_weight_full_bipartite_matching(graph)[1])

@@ -158,8 +158,7 @@ def conditional_entropy(table: Contingency) -> float:
 
     ``H(K|R) = - sum_ij |K_i & R_j|/n log(|K_i & R_j| / |R_j|)``: it is exactly 0 if every column lies inside one row.
     """
-    within = table.column_size[table.column]
-    return float((table.count * np.log(within / table.count)).sum()) / max(table.n_shared, 1)
+    return float((table.count * np.log(table.column_size[table.column] / table.count)).sum()) / max(table.n_shared, 1)
 
 
 def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> float:

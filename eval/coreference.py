@@ -99,8 +99,7 @@ def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
 
 def scores_from_counts(counts: Mapping[str, Counts]) -> CoreferenceScores:
     """Return the ratios from the counts of one document, or from the sum over many."""
-    names = ("muc", "b3", "ceafm", "ceafe", "lea")
-    muc, b3, ceafm, ceafe, lea = (recall_precision_f1(counts[name]) for name in names)
+    muc, b3, ceafm, ceafe, lea = (recall_precision_f1(counts[name]) for name in ("muc", "b3", "ceafm", "ceafe", "lea"))
     blanc, conll = _blanc_score(counts["blanc"]), (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3
     return {"muc": muc, "b3": b3, "ceafm": ceafm, "ceafe": ceafe, "lea": lea, "blanc": blanc, "conll": conll}
 
@@ -168,8 +167,7 @@ def ceaf_e(table: Contingency) -> Counts:
     [1.4666666666666666, 2, 1.4666666666666666, 2]
     """
     sizes = table.row_size[..., table.row] + table.column_size[..., table.column]
-    best = _aligned(table, 2 * table.count / np.maximum(sizes, 1))
-    aligned = sum_of_fractions(2 * table.count * best, sizes)
+    aligned = sum_of_fractions(2 * table.count * _aligned(table, 2 * table.count / np.maximum(sizes, 1)), sizes)
     return [aligned, total(table.row_size > 0), aligned, total(table.column_size > 0)]
 
 

@@ -33,8 +33,7 @@ def cut_counts(leaf_class: IntArray, joined: IntArray, n_steps: int, class_size:
     """
     member, met = _meetings(leaf_class, joined, n_steps, np.cumsum(class_size) - class_size)
     joins, meetings = _by_step(joined, n_steps), _by_step(met, n_steps)
-    alone = class_size[leaf_class] == 1
-    return _walk(joins, meetings, member, leaf_class[member], class_size, alone)
+    return _walk(joins, meetings, member, leaf_class[member], class_size, class_size[leaf_class] == 1)
 
 
 def _kernel(function: Function) -> Function:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from .arrays import Brief, FloatArray, IntArray, encode_labels, integer_array
 from .clustering import adjusted_rand
 from .contingency import Contingency, n_pairs
-from .coreference import METRICS
+from .coreference import ceaf_e
 from .ratio import divide, nan_to_zero
 
 
@@ -68,8 +68,7 @@ class Cuts(Brief):
             place = int(np.argmax(np.where(is_open, conll, -1)))
             if conll[place] < score.max(initial=-1, where=~is_open) - 1e-12:
                 break
-            clusters = np.cumsum(self.joined >= place)
-            similarity = METRICS["ceafe"](Contingency.from_labels(self.leaf_class, clusters))[0]
+            similarity = ceaf_e(Contingency.from_labels(self.leaf_class, np.cumsum(self.joined >= place)))[0]
             score[place] = (self.muc.f1[place] + self.b3.f1[place] + 2 * similarity / n_both[place]) / 3
             is_open[place] = False
             merges = self.clusters[place] - self.clusters  # from this cut to each
@@ -140,17 +139,14 @@ def _checked(
     if not len(nodes[0]) == len(nodes[1]) == heights.size or heights.ndim != 1:
         shapes = f"left has length {len(nodes[0])}, right {len(nodes[1])} and height the shape {heights.shape}"
         raise ValueError(f"{shapes}; give two nodes and one height for each merge")
-    ordered = np.isfinite(heights) & (heights >= np.append(-np.inf, heights[:-1]))
-    if not ordered.all():
+    if not (ordered := np.isfinite(heights) & (heights >= np.append(-np.inf, heights[:-1]))).all():
         i = int(np.argmin(ordered))
         raise ValueError(f"height[{i}] is {heights[i]}; heights must be finite and ascending")
-    late = np.maximum(*nodes) >= len(classes) + np.arange(len(heights))
-    if late.any():
+    if (late := np.maximum(*nodes) >= len(classes) + np.arange(len(heights))).any():
         i = int(np.argmax(late))
         problem = f"joins the nodes {nodes[0][i]} and {nodes[1][i]}, but the largest node before it"
         raise ValueError(f"merge {i} (from 0) {problem} is {len(classes) + i - 1}")
-    uses = np.bincount(np.concatenate(nodes), minlength=1)
-    if uses.max() > 1:
+    if (uses := np.bincount(np.concatenate(nodes), minlength=1)).max() > 1:
         raise ValueError(f"node {np.argmax(uses)} is joined {uses.max()} times; a node can be joined only once")
     known = classes >= 0
     label = np.full(len(classes), -1)

@@ -180,8 +180,7 @@ class OfClusters(Figure):
         if self.n_documents < 2:
             return None
         difference = self.value - other.value
-        differences = self.half_scores(how) - other.half_scores(how)
-        deviations = half_sample_deviations(differences, self.n_documents)
+        deviations = half_sample_deviations(self.half_scores(how) - other.half_scores(how), self.n_documents)
         as_extreme = int((np.abs(deviations) >= abs(difference) - 1e-12).sum())
         return Comparison(difference, (1 + as_extreme) / (1 + how.n_half_samples))
 

@@ -306,13 +306,11 @@ def linking_outcomes(
     if not len(pointers) or pointers[0] != 0 or pointers[-1] != len(ids):
         problem = f"goes from {pointers[0]} to {pointers[-1]}" if len(pointers) else "is empty"
         raise ValueError(f"gold_indptr must go from 0 to {len(ids)}, the number of gold ids, but {problem}")
-    lengths = np.diff(pointers)
-    if (lengths < 0).any():
+    if ((lengths := np.diff(pointers)) < 0).any():
         raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)} (from 0), but must not")
     n, concept = len(lengths), lengths > 0
     flags = concept if annotated is None else boolean_array(annotated, name="annotated", length=n)
-    odd = np.flatnonzero(~flags & concept)
-    if len(odd):
+    if len(odd := np.flatnonzero(~flags & concept)):
         problem = f"annotated is False for mention {odd[0]} (from 0), which has gold ids"
         raise ValueError(f"{problem} (such mentions: {len(odd)}); set it to True, or remove the ids")
     entity = integer_array(predicted, name="predicted", low=-1, length=n)

@@ -162,9 +162,8 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
 
 
 def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
-    if annotated is None:
-        return np.ones(n_mentions, np.bool_)
-    return boolean_array(annotated, name="annotated", length=n_mentions)
+    values = np.ones(n_mentions, np.bool_) if annotated is None else annotated
+    return boolean_array(values, name="annotated", length=n_mentions)
 
 
 def _between(scores: FloatArray) -> FloatArray:

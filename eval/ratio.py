@@ -51,8 +51,7 @@ def f_measure(counts: FloatArray) -> FloatArray:
 def divide(numerator: npt.NDArray[np.number], denominator: npt.ArrayLike) -> FloatArray:
     """Return the quotients; NaN for a denominator of 0."""
     whole = np.broadcast_to(np.asarray(denominator, np.float64), np.shape(numerator))
-    quotient: FloatArray = np.divide(numerator, whole, out=np.full(whole.shape, np.nan), where=whole != 0)
-    return quotient
+    return np.asarray(np.divide(numerator, whole, out=np.full(whole.shape, np.nan), where=whole != 0))
 
 
 def nan_to_zero(scores: FloatArray) -> FloatArray:

@@ -51,8 +51,7 @@ class Table:
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """The cells as plain text; a column with stars is padded so that its numbers are aligned."""
-        columns = zip(*self.cells, strict=True)
-        stars = [max(len(cell.stars) for cell in column) for column in columns]
+        stars = [max(len(cell.stars) for cell in column) for column in zip(*self.cells, strict=True)]
         return [
             tuple(_TEXT.cell(cell) + " " * (n - len(cell.stars)) for cell, n in zip(row, stars, strict=True))
             for row in self.cells
@@ -110,8 +109,7 @@ class Table:
 
         def line(tag: str, cells: Iterable[str]) -> str:
             sides = ("right" if right else "left" for right in self.is_number)
-            both = zip(sides, cells, strict=True)
-            shown = (f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in both)
+            shown = (f'<{tag} style="text-align: {side}">{one}</{tag}>' for side, one in zip(sides, cells, strict=True))
             return f"<tr>{''.join(shown)}</tr>"
 
         head = line("th", map(_HTML.escape, self.names))
