@@ -45,15 +45,13 @@ def ranges(begin: Ids, count: Ids) -> Ids:
     >>> ranges(np.array([7, 0, 3]), np.array([2, 0, 3])).tolist()
     [7, 8, 3, 4, 5]
     """
-    numbers: Ids = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
-    return numbers
+    return np.asarray(np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count))
 
 
 def sorted_unique(numbers: Ids) -> Ids:
     """Return the different numbers in ascending order; `np.unique` hashes integers, which takes seven times as long."""
     ascending: Ids = np.sort(numbers)
-    different: Ids = ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0]
-    return different
+    return np.asarray(ascending[np.diff(ascending, prepend=ascending[:1] - 1) != 0])
 
 
 def pairs_of(owner: Ids, things: Ids) -> tuple[Ids, Ids]:

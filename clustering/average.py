@@ -56,8 +56,7 @@ def average_tree(graph: Graph) -> MergeTree:
 def _merged(n: int, edges: Edges) -> tuple[Ids, Ids, Weights]:
     """Return the merges, first those of mentions that are one."""
     by_person = edges.weight <= DECIDED
-    are_one = by_person | (edges.weight == SAME)
-    if not are_one.any():
+    if not (are_one := by_person | (edges.weight == SAME)).any():
         return _merge_all(_clusters(n, edges))
     mention = np.arange(n, dtype=edges.source.dtype)
     decided, label = mention.copy(), mention.copy()
@@ -86,7 +85,6 @@ class _Clusters(NamedTuple):
 
 
 def _clusters(n: int, edges: Edges) -> _Clusters:
-    """Make a cluster of each mention."""
     count = np.bincount(edges.source, minlength=n) + np.bincount(edges.target, minlength=n)
     end = np.cumsum(count)
     single, none = np.arange(n, dtype=np.int32), np.full(n, -1, np.int32)

@@ -97,8 +97,7 @@ class Decisions(NamedTuple):
         mention = np.flatnonzero(self.root != UNDECIDED)
         root, n_new = self.root[mention], self.n_new
         root = np.where(root >= 0, root, np.where(root == OUTSIDE, n_entities + n_new, n_entities + NEW - root))
-        weight = np.where(self.passed_on[mention], _PASSED_ON, _BY_PERSON)
-        return Edges(root, mention + n_entities + n_new + 1, weight)
+        return Edges(root, mention + n_entities + n_new + 1, np.where(self.passed_on[mention], _PASSED_ON, _BY_PERSON))
 
     def same_edges(self, graph: Graph) -> Edges:
         """Return the edges both ways between mentions that are the same, numbered from 0."""
@@ -146,8 +145,7 @@ def keep_apart(forest: Forest, nil: Edges, top: Ids, pairs: Ids, n_roots: int) -
     label = np.arange(n_nodes, dtype=top.dtype)
     label[n_roots:] = np.where(forest.is_reached, top + n_roots, label[n_roots:])
     label_components(nil.source + n_roots, nil.target + n_roots, label)
-    pairs = pairs[label[pairs[:, 0]] == label[pairs[:, 1]]]
-    if not len(pairs):
+    if not len(pairs := pairs[label[pairs[:, 0]] == label[pairs[:, 1]]]):
         return forest, nil
     reached = np.flatnonzero(forest.is_reached).astype(top.dtype)
     tree = Edges(forest.parent[reached], reached, forest.weight[reached])

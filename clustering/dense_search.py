@@ -67,5 +67,4 @@ def product_rounding(vectors: Floats, longest: float) -> Weights:
     The bound is twice that of Higham (2002, section 3.1), with an allowance for products too small for float32.
     """
     float32, dim = np.finfo(np.float32), vectors.shape[1] + 2
-    bound: Weights = dim * (float32.eps * lengths(vectors) * longest + float32.tiny)
-    return bound
+    return np.asarray(dim * (float32.eps * lengths(vectors) * longest + float32.tiny))

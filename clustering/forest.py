@@ -28,8 +28,7 @@ class EntityEdges(NamedTuple):
 
     def beside(self, edges: Edges) -> Edges:
         """Return edges between mentions, followed by these edges."""
-        linked = np.flatnonzero(self.entity).astype(edges.target.dtype)
-        if not len(linked):
+        if not len(linked := np.flatnonzero(self.entity).astype(edges.target.dtype)):
             return edges
         return concatenated([edges, Edges(self.entity[linked], linked, self.weight[linked])])
 

@@ -122,8 +122,7 @@ def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
     pair = threshold if isinstance(threshold, tuple) else (threshold, threshold)
     if len(pair) != 2:
         raise ValueError(f"threshold={threshold!r} must be a number, a pair (entity, mention) or None")
-    values = [np.inf if value is None else float(value) for value in pair]
-    if np.isnan(values).any():
+    if np.isnan(values := [np.inf if value is None else float(value) for value in pair]).any():
         raise ValueError(f"threshold={threshold!r} is not a number; use None to keep all edges")
     with np.errstate(over="ignore"):
         rounded = [float(graph.weight.dtype.type(value)) for value in values]

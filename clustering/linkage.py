@@ -25,8 +25,7 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     joining, is_linked, hangs = spanning_forest(entity_edges, edges)
     forest = hang_on_entities(entity_edges, hangs)
     _orient(joining, is_linked, forest)
-    nil = ~is_linked[joining.target]
-    return forest, joining.take(nil)
+    return forest, joining.take(~is_linked[joining.target])
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)

@@ -34,11 +34,9 @@ def minimax_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     n_mentions = len(entity_edges.entity)
     forest, reached = unreached(n_mentions, edges.source, edges.weight), np.zeros(n_mentions, np.bool_)
     edges = entity_edges.beside(edges)
-    entrances = np.flatnonzero(edges.source < 0)
-    if len(entrances) == 0:
+    if len(entrances := np.flatnonzero(edges.source < 0)) == 0:
         return forest
-    heaviest = pivot(edges.weight, _LIGHT * n_mentions)
-    if heaviest < np.inf:
+    if (heaviest := pivot(edges.weight, _LIGHT * n_mentions)) < np.inf:
         is_light = edges.weight <= heaviest
         weight = edges.weight[entrances]
         lightest = entrances[weight == weight.min()]

@@ -198,8 +198,7 @@ def _obey(
     kept, nil = keep_apart(linked, nil, root, decisions.different, extended.n_entities)
     follows[linked.is_reached & ~kept.is_reached] = -1
     kept, nil = kept._replace(weight=_undecided(kept.weight)), nil._replace(weight=_undecided(nil.weight))
-    described = _describe(extended, kept, nil, tree)
-    return _without_more_roots(described, graph, follows)
+    return _without_more_roots(_describe(extended, kept, nil, tree), graph, follows)
 
 
 def _decided_forest(

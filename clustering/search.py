@@ -38,8 +38,7 @@ def score_found(vectors: Floats, matrix: Floats, found: Ids, owners: Owners, off
         ids, values = lists.ids[q], lists.dissimilarity[q]
         for row in found[q]:
             if row >= 0:
-                value = dissimilarity(dot(vectors[q], matrix[row]), offset)
-                offer_all(ids, values, owners, row, value, owners.several)
+                offer_all(ids, values, owners, row, dissimilarity(dot(vectors[q], matrix[row]), offset), owners.several)
 
 
 @kernel
