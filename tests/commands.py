@@ -9,7 +9,7 @@ from arbo.cli import app
 from arbo.errors import ArboError
 
 
-def _refuse(name: str) -> Any:
+def refuse(name: str) -> Any:
     raise AssertionError(f"{name} is not JSON")
 
 
@@ -24,5 +24,5 @@ def asked(*arguments: object, stdin: str | bytes | None = None) -> Any:
         raise AssertionError(f"arbo {words}") from done.exception
     assert done.exit_code in (0, 1, 2, 3), done.exit_code
     if done.exit_code == 0 and "--json" in words:
-        return json.loads(done.stdout, parse_constant=_refuse)
+        return json.loads(done.stdout, parse_constant=refuse)
     return done.stdout if done.exit_code == 0 else done.exit_code

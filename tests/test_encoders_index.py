@@ -71,7 +71,6 @@ def test_none_is_encoded_again_but_of_changes(sample: Sample, tmp_path: Path, mo
     named, other = (base.with_names_of(documents) for base in (kb, index))
     assert other.stored is None
     assert_same(*(arbo.Linker(base).link(documents[:9]) for base in (named, other)))
-    documents, kb = sample
     index = arbo.build_index(kb, tmp_path / "index")
     monkeypatch.setattr(NgramEncoder, "named", lambda *_: pytest.fail("encoded"))
     monkeypatch.setattr(NgramEncoder, "fit", lambda *_: pytest.fail("fitted"))

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from builders import document, drawn_documents, linker, save_data, save_lines
 from conftest import Run, Sample
+from histories import TABLES
 from hypothesis import given, settings, strategies as st
 
 import arbo
@@ -31,7 +32,6 @@ from clustering import Graph, Partition, average_tree, forest, merge_tree, parti
 from clustering.forest import no_entity_edges, surviving_edges
 from eval import adjusted_rand_index
 
-TABLES = ("mention_table", "link_table", "cluster_table", "document_table", "entity_table", "correction_table")
 FEW = 50
 
 
@@ -69,8 +69,7 @@ def test_rows_columns_and_files_are_those_of_the_table(
         assert isinstance(links, Links)
         assert (links.column_names, len(links)) == (table.column_names, len(table))
         rows = np.arange(len(table))[::-3]
-        assert links.take(rows) == table.take(rows)
-        assert links.slice(3, 20) == table.slice(3, 20)
+        assert (links.take(rows), links.slice(3, 20)) == (table.take(rows), table.slice(3, 20))
         for name in table.column_names:
             assert links.select([name]) == table.select([name])
         result.save(tmp_path / "run")
@@ -276,8 +275,7 @@ def test_a_loose_threshold_makes_a_giant_of_the_news(shared: Callable[[str], Pat
     (giant,) = loose.manifest["giants"]
     assert giant["cluster"] == loose.discovered[0].id
     members = loose.discovered[0].mentions
-    assert giant["mentions"] == len(members)
-    assert giant["share"] == giant["mentions"] / 2055
+    assert (giant["mentions"], giant["share"]) == (len(members), giant["mentions"] / 2055)
     below = float(np.nextafter(np.float32(giant["splits_below"]), np.float32(0)))
     for threshold, is_whole in ((giant["splits_below"], True), (below, False)):
         split = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=threshold)).discover(ecbplus)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import document
+from test_eval_report import METRICS
 
 import arbo
 from arbo import compare
@@ -81,9 +82,6 @@ def test_all_figures_are_json() -> None:
     assert (figures["clustered_mentions"], "ari" in figures["clustering"]) == (5, True)
     assert 0 < figures["coreference"]["b3"]["f1"] < 1
     assert "conll" in figures["coreference"]
-
-
-METRICS = {"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
 
 
 def test_coreference_within_documents_splits_all_clusters() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import mutations
+from commands import refuse
 from serve_builders import client_of, linker
 
 import arbo
@@ -27,15 +28,11 @@ _IDS = ["D:1", "X/1 ü", "P:1", "nobody"]
 _BODIES: dict[str, Any] = {"/link": _LINKED, "/explain": _LINKED[0]}
 
 
-def _refuse(name: str) -> Any:
-    raise AssertionError(f"{name} is not JSON")
-
-
 def _check(response: Any) -> None:
     told = f"{response.request.method} {response.request.url!s:.300}: {response.status_code} {response.text:.300}"
     assert response.status_code < 500, told
     if response.headers.get("content-type", "").startswith("application/json"):
-        value = json.loads(response.content, parse_constant=_refuse)
+        value = json.loads(response.content, parse_constant=refuse)
         assert response.status_code < 400 or value["error"], told
     else:
         assert response.status_code in (200, 204, 307, 400, 404, 405), told
