@@ -56,14 +56,7 @@ BIOC_XML = """<?xml version="1.0" encoding="UTF-8"?>
 <annotation id="2"><infon key="type">Disease</infon><location offset="23" length="3"/><text>Flu</text></annotation>
 </sentence></passage></document></collection>
 """
-NBIB = (
-    "PMID- 123",
-    "OWN - NLM",
-    "TI  - Marsh fever",
-    "      in birds.",
-    "AB  - AIM: To count - by night",
-    "      and day.",
-)
+NBIB = "PMID- 123\nOWN - NLM\nTI  - Marsh fever\n      in birds.\nAB  - AIM: To count - by night\n      and day."
 PUBMED_XML = """<?xml version="1.0"?>
 <!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD PubMedArticle, 1st January 2025//EN" "pubmed.dtd">
 <PubmedArticleSet><PubmedArticle><MedlineCitation><PMID Version="1">123</PMID><Article>
@@ -152,7 +145,7 @@ DOCUMENTS: dict[str, Files] = {
         )
     },
     "jsonl": {"docs.jsonl": rows(KIDNEY, "%%", "", {"id": "d3", "text": " \n"})},
-    "pubmed": {"docs.nbib": rows("", *NBIB, "", "%%", "", "PMID- 124", "TI  - Other.")},
+    "pubmed": {"docs.nbib": rows("", NBIB, "", "%%", "", "PMID- 124", "TI  - Other.")},
     "pubmed xml": {"docs.xml": PUBMED_XML},
     "pubtator": {
         "docs.txt": rows(

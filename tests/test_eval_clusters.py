@@ -248,8 +248,7 @@ def test_cells_are_the_clusters_intersected(key, response):
     table = ours.Contingency.from_clusters(key, (sorted(cluster, key=repr) for cluster in response))
     rows, columns = ([cluster for cluster in side if cluster] for side in (key, response))
     shared = {(i, j): len(a & b) for i, a in enumerate(rows) for j, b in enumerate(columns) if a & b}
-    assert cells(table) == shared
-    assert table.row_size.tolist() == [len(cluster) for cluster in rows]
+    assert (cells(table), table.row_size.tolist()) == (shared, [len(cluster) for cluster in rows])
     assert table.column_size.tolist() == [len(cluster) for cluster in columns]
 
 
@@ -344,9 +343,8 @@ def test_thousands_of_clusters_left_over(sizes, monkeypatch):
     monkeypatch.delattr(alignment, "_partners_one_by_one")
     assert ours.counts_from_contingency(table)["ceafe"][0] == expected
     order = rng.permutation(len(table.count))
-    shuffled = ours.Contingency(
-        table.row[order], table.column[order], table.count[order], table.row_size, table.column_size
-    )
+    of_cells = (values[order] for values in (table.row, table.column, table.count))
+    shuffled = ours.Contingency(*of_cells, table.row_size, table.column_size)
     assert ours.counts_from_contingency(shuffled)["ceafe"][0] == expected
     plain, turned = (ours.counts_from_contingency(one)["ceafm"][0] for one in (table, shuffled.transposed))
     assert plain == turned
@@ -386,8 +384,7 @@ def assert_each_cut_is_right(cuts, places, labels, left, right, height):
     for place in places:
         cut = np.asarray(clusters_at(cuts.threshold[place], len(labels), left, right, height))[known].tolist()
         scores = ours.clustering_scores(truth, cut)
-        assert cuts.clusters[place] == len(set(cut))
-        assert cuts.ari[place] == pytest.approx(scores["ari"], abs=1e-14)
+        assert (cuts.clusters[place], cuts.ari[place]) == (len(set(cut)), pytest.approx(scores["ari"], abs=1e-14))
         assert {name: getattr(cuts.pairwise, name)[place] for name in cuts.pairwise._fields} == scores["pairwise"]
         of_clusters = ours.coreference_scores(by_label(truth), by_label(cut))
         for curves, score in ((getattr(cuts, metric), of_clusters[metric]) for metric in ("b3", "muc", "lea")):

@@ -143,8 +143,7 @@ def test_the_graph_of_lightrag_is_merged_by_its_rules(lightrag: Path, tmp_path: 
     graph = nx.read_graphml(tmp_path / "merged" / GRAPHML)
     assert sorted(graph) == ["BAKER STREET", "SHERLOCK HOLMES", "WATSON"]
     node = graph.nodes["SHERLOCK HOLMES"]
-    assert node["description"] == "a detective<SEP>a detective in London"
-    assert node["source_id"] == "u1<SEP>u2<SEP>u3"
+    assert (node["description"], node["source_id"]) == ("a detective<SEP>a detective in London", "u1<SEP>u2<SEP>u3")
     edge = graph.edges["SHERLOCK HOLMES", "BAKER STREET"]
     assert (edge["weight"], edge["keywords"]) == (3.0, "in,shared,of")
     assert [*nx.selfloop_edges(graph)] == [("WATSON", "WATSON")]
@@ -239,9 +238,8 @@ def test_corrections_and_types_decide_what_is_merged(graphrag: Path, tmp_path: P
     result.export(tmp_path / "merged", "graphrag")
     titles = [row["title"] for row in tables(tmp_path / "merged", "entities")[0]]
     assert titles == ["SHERLOCK HOLMES", "HOLMES, SHERLOCK", "BAKER STREET", "WATSON"]
-    arbo.Linker().add(arbo.Linker().discover(documents), (), [{"same": ["e2", "e4"]}]).export(
-        tmp_path / "b", "graphrag"
-    )
+    grown = arbo.Linker().add(arbo.Linker().discover(documents), (), [{"same": ["e2", "e4"]}])
+    grown.export(tmp_path / "b", "graphrag")
     assert tables(tmp_path / "b", "entities") == tables(tmp_path / "merged", "entities")
 
 

@@ -5,6 +5,7 @@ import logging
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import dual_encoder, passage
@@ -51,9 +52,7 @@ def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, content: str
     assert time.process_time() - begin < 5, "quadratic time would take minutes"
 
 
-def test_work_logs_no_text(
-    tmp_path: Path, bert: Tower, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_logs_no_text(tmp_path: Path, bert: Tower, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dual, "SLICE", 1)
     caplog.set_level(logging.DEBUG, "")
     kb = arbo.KnowledgeBase([*KB, arbo.Entity("E3", f"{SECRET} disease", definition=SECRET)])

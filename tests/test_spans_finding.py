@@ -142,8 +142,7 @@ def test_the_dictionary_finds_what_brute_force_finds(owned: list[list[str]], tex
                     if same and not (never or is_number) and fits(text[begin:end], name, list(map(key, own))):
                         expected.add((begin, end, j + 1 - i, row))
     found = Dictionary().add(kb).matches(text)
-    assert {(*match[:3], row) for match in found for row in match.entities} == expected
-    assert found == sorted(found)
+    assert ({(*match[:3], row) for match in found for row in match.entities}, found) == (expected, sorted(found))
 
 
 @pytest.mark.parametrize(
@@ -293,8 +292,7 @@ def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.Monke
     finder, other = DictionaryFinder(), KnowledgeBase([Entity("D9", "copper")])
     for kb in (KB, KB, other, other, KB):
         assert texts_of("copper disease", kb, finder) == (["copper"] if kb is other else ["disease"])
-    assert [id(kb) for kb in made] == [id(KB), id(other), id(KB)]
-    assert finder == DictionaryFinder()
+    assert ([id(kb) for kb in made], finder) == ([id(KB), id(other), id(KB)], DictionaryFinder())
     assert finder.__hash__() == DictionaryFinder().__hash__()
 
 
@@ -304,8 +302,7 @@ def test_found_mentions_are_mentions_of_their_documents() -> None:
     result = find_mentions(DictionaryFinder(), given, KB)
     made = [("d:0-14", "Wilson disease", "Disease"), ("d:16-23", "disease", None), ("c:0-6", "copper", None)]
     assert [(m.id, m.text, m.type, m.gold) for m in result.mentions] == [(*one, None) for one in made]
-    assert result.notes == {"odd": 1, LEFT_OUT: 1}
-    assert [d.text for d in result] == [d.text for d in given]
+    assert (result.notes, [d.text for d in result]) == ({"odd": 1, LEFT_OUT: 1}, [d.text for d in given])
     assert find_mentions(DictionaryFinder(), [], KB).mentions == ()
     assert len(arbo.Linker(KB).link(result[:1]).links) == 2
 
@@ -446,10 +443,7 @@ def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
     # A document without any mention may be missing from the gold annotations.
     more, alone = (arbo.Linker(BASE).link(some) for some in ([*SAMPLE, document("Nothing here.", "empty")], SAMPLE))
     assert run_scores(more, SAMPLE, BASE).as_dict() == run_scores(alone, SAMPLE, BASE).as_dict()
-    one, two = (
-        document("ache and cold", "e"),
-        arbo.KnowledgeBase([arbo.Entity("D1", "ache"), arbo.Entity("D2", "cold")]),
-    )
+    one, two = document("ache and cold", "e"), kb_of(Entity("D1", "ache"), Entity("D2", "cold"))
     marked = Corpus.of([replace(one, mentions=(Mention("m", "e", ((0, 13),), one.text, gold=("D2",)),))])
     for ids, right in ((["D1", "D2"], 1), ("D1", 0)):
         corrected = arbo.Linker(two).link(marked, [{"mention": "m", "entity": ids}])
@@ -460,14 +454,9 @@ def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
 def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path) -> None:
     result, spoilt = arbo.Result.load(linked / "run"), Corpus(Document(d.id, "x" * len(d.text)) for d in SAMPLE)
     of_another = "not made with this knowledge base; give the one that arbo"
+    more, only = Corpus([*SAMPLE, document("", "more")]), "^1 document only annotated, or only in the run, such as '{}'"
     for scored, gold, of, said in (
-        (result, SAMPLE[1:], BASE, "^1 document only annotated, or only in the run, such as 'D01'; give"),
-        (
-            result,
-            Corpus([*SAMPLE, document("", "more")]),
-            BASE,
-            "^1 document only annotated, or only in the run, such as 'more'; give",
-        ),
+        *((result, other, BASE, f"{only.format(id_)}; give") for other, id_ in ((SAMPLE[1:], "D01"), (more, "more"))),
         (result, spoilt, BASE, "differs from the text at its spans"),
         *((one, SAMPLE, KB, of_another) for one in (result, arbo.Linker().discover(SAMPLE))),
     ):

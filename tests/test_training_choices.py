@@ -29,8 +29,7 @@ _ENDS = {"linear": 0.0, "exponential": 0.01, "constant": 1.0, "late-exponential"
 def test_the_learning_rate_rises_and_falls(schedule: Any, end: float) -> None:
     settings = TrainingConfig(schedule=schedule, learning_rate=2.0, warmup=0.25)
     rates = [settings.learning_rate_at(step, 100) for step in range(101)]
-    assert max(rates) == 2.0
-    assert rates[-1] == pytest.approx(2 * end)
+    assert (max(rates), rates[-1]) == (2.0, pytest.approx(2 * end))
     assert (np.diff(rates[25:]) <= 0).all()
     if schedule == "late-exponential":
         assert rates[:26] == [2.0] * 26
@@ -159,9 +158,8 @@ class Case:
         self.rivals = Rivals.of(rows, self.domains, self.entity_domains)
         primary = np.array([row[0] if row[0] < self.n_entities else -1 for row in rows])
         self.metric = ["dot", "cosine"][seed % 2]
-        self.snapshot = Snapshot(
-            Vectors.of(self.texts, self.owner, n=self.n_entities), Vectors.of(self.mentions), primary, self.metric
-        )
+        vectors = Vectors.of(self.texts, self.owner, n=self.n_entities), Vectors.of(self.mentions)
+        self.snapshot = Snapshot(*vectors, primary, self.metric)
 
     def weight(self, a: int, b: int) -> float:
         """Dissimilarity of two nodes."""
@@ -332,8 +330,7 @@ def test_negatives_of_the_batch_and_near_ones(seed, in_domains, to_mentions, neg
         mates = sorted(map(case.node, case.others(m)), key=lambda o: case.weight(o, case.node(m)))
         near_ones = {*texts[: n - n_mentions], *mates[:n_mentions]} if "knn" in negatives else set()
         nodes = [node for node in row[1:] if node >= 0]
-        assert row[0] == plan.positive[m]
-        assert set(nodes) == shared | near_ones
+        assert (row[0], set(nodes)) == (plan.positive[m], shared | near_ones)
         assert len(set(nodes)) == len(nodes)
 
 
