@@ -44,8 +44,7 @@ def vectors(matrix: Array, form: str = "dense", **owners: Any) -> Vectors:
 
 
 def same(found: Neighbors, expected: Neighbors) -> None:
-    assert found.ids.dtype == np.int32
-    assert found.dissimilarity.dtype == np.float32
+    assert (found.ids.dtype, found.dissimilarity.dtype) == (np.int32, np.float32)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.dissimilarity, expected.dissimilarity)
 

@@ -194,8 +194,7 @@ def test_queries_have_the_parts_that_pubtator_gives(tmp_path: Path) -> None:
 def test_a_name_is_right_for_each_entity_that_has_it() -> None:
     annotated = queries([document(("Breast and ovarian cancer", ("D1", "D2")), ("BOC", ("D2",)))], ids_of(KB))
     names = dictionary(KB, annotated)
-    assert names["breast cancer"] == {"D1", "114480", "D3"}
-    assert names["breast cancer ovarian cancer"] == {"D1", "D2"}
+    assert (names["breast cancer"], names["breast cancer ovarian cancer"]) == ({"D1", "114480", "D3"}, {"D1", "D2"})
     assert plain("Ovarian-Cancer, ") in names
     query = annotated[0]
     assert right(query, [names["breast cancer"], names["ovarian cancer"]])
@@ -230,8 +229,7 @@ def test_unseen_entities_and_a_tenth_of_the_others_are_tested(entities: list[lis
     assert (test | train, test & train) == (everything, set())
     unseen = {kb.entities[row].id for row in split.unseen.tolist()}
     frequency = Counter(e for _, e in everything)
-    assert len(unseen) == round(0.1 * len(frequency))
-    assert {e for _, e in train} == set(frequency) - unseen
+    assert (len(unseen), {e for _, e in train}) == (round(0.1 * len(frequency)), set(frequency) - unseen)
     for e, n in frequency.items():
         assert sum(id_ == e for _, id_ in test) == (n if e in unseen else max(0, min(n // 10, n - 5)))
 

@@ -66,22 +66,18 @@ def test_thresholds_are_not_nested_and_arborescence_and_minimax_differ():
     assert check_partition("arborescence", edges, 2, 4, 5).entity.tolist() == [0, -1]
     edges = [(2, 3, -1.0), (3, 4, -5.0), (0, 4, -4.0)]
     paths = {method: check_partition(method, edges, 3, 5, None).path(4) for method in METHODS}
-    assert paths.pop("arborescence") == [2, 3, 4]
-    assert [*paths.values()] == [[0, 4]] * 3
+    assert (paths.pop("arborescence"), [*paths.values()]) == ([2, 3, 4], [[0, 4]] * 3)
 
 
 def test_what_is_below_a_correction_follows_it_and_averages_are_of_mentions_outside():
     graph = make([0, 1, 2, 3], [2, 3, 3, 4], [0.1, 0.5, 0.2, 0.3], n_entities=2, n_nodes=5)
     found = partition(graph, decisions=decide(3, {0: 1}))
-    assert found.entity.tolist() == [1, 1, 1]
-    assert found.follows.tolist() == [0, 0, 0]
-    assert found.weight[2:].tolist() == [-INF, 0.2, 0.3]
-    assert found.bottleneck[2:].tolist() == [-INF, 0.2, 0.3]
+    assert (found.entity.tolist(), found.follows.tolist()) == ([1, 1, 1], [0, 0, 0])
+    assert (found.weight[2:].tolist(), found.bottleneck[2:].tolist()) == ([-INF, 0.2, 0.3], [-INF, 0.2, 0.3])
     assert partition(graph, decisions=decide(3, {0: 1}, alone=[0])).entity.tolist() == [1, 1, 1]
     assert partition(graph, decisions=decide(3, {0: NEW}, alone=[0])).entity.tolist() == [-1, 1, 1]
     new = partition(graph, decisions=decide(3, {0: NEW}))
-    assert new.entity.tolist() == [-1, -1, -1]
-    assert new.labels[2:].tolist() == [2, 2, 2]
+    assert (new.entity.tolist(), new.labels[2:].tolist()) == ([-1, -1, -1], [2, 2, 2])
     assert new.parent[2:].tolist() == [-1, 2, 3]
     graph = make([0, 1, 2, 3], [1, 2, 3, 1], [0.1, 0.2, 0.3, 0.9], n_entities=1, n_nodes=4)
     decisions = decide(3, dict.fromkeys(range(3), OUTSIDE))
@@ -238,8 +234,7 @@ def test_arrays_of_the_right_type_are_shared_read_only_and_not_modified(dtype):
 def test_weights_become_float32_or_float64(given, kept):
     graph = make([0, 0], [1, 2], np.array([-1, 2], given))
     assert graph.weight.dtype == partition(graph).weight.dtype == kept
-    assert partition(graph).bottleneck.tolist() == [-INF, -1, 2]
-    assert graph.source.dtype == np.int32
+    assert (partition(graph).bottleneck.tolist(), graph.source.dtype) == ([-INF, -1, 2], np.int32)
 
 
 def test_neighbour_lists_become_edges_into_their_mention():

@@ -279,8 +279,7 @@ def test_what_is_given_is_neither_changed_nor_kept(form: str) -> None:
     first = nearest(points, points, 3)
     same(first, brute(before, before, 3))
     if form == "sparse":
-        assert given.nnz == 140
-        assert given.indices[:7].tolist() == [5, 4, 3, 2, 1, 0, 0]
+        assert (given.nnz, given.indices[:7].tolist()) == (140, [5, 4, 3, 2, 1, 0, 0])
         given.data[:] = 0
     else:
         np.testing.assert_array_equal(given, before)

@@ -36,10 +36,8 @@ def with_clusters(documents: Corpus, clusters: list[str | None]) -> Corpus:
 def test_all_that_follows_is_what_a_loop_would_say(ids: list[list[str] | None], domain: str | None) -> None:
     gold = Gold.of(corpus(ids, domain), KB)
     right = [list(KB.rows_within(own or (), domain)) for own in ids]
-    assert gold.lists == right
-    assert gold.annotated.tolist() == [own is not None for own in ids]
-    assert gold.has_id.tolist() == [bool(own) for own in ids]
-    assert gold.in_kb.tolist() == [bool(rows) for rows in right]
+    assert (gold.lists, gold.annotated.tolist()) == (right, [own is not None for own in ids])
+    assert (gold.has_id.tolist(), gold.in_kb.tolist()) == ([bool(own) for own in ids], [bool(rows) for rows in right])
     assert gold.is_nil.tolist() == [own is not None and not rows for own, rows in zip(ids, right, strict=True)]
     assert gold.first.tolist() == [rows[0] if rows else -1 for rows in right]
     assert [[row for row in own if row >= 0] for own in gold.entities.tolist()] == right
@@ -84,8 +82,7 @@ def test_seen_is_under_any_id_of_the_entity_and_one_of_another_domain_is_of_none
     """What has the same id in two worlds is two things, for clusters as for links."""
     both = Corpus([*corpus([["D1"]]), *corpus([["D1"]], "b", "e")])
     gold = Gold.of(both, KB)
-    assert gold.is_nil.tolist() == [False, True]
-    assert len(set(gold.classes.tolist())) == 2
+    assert (gold.is_nil.tolist(), len(set(gold.classes.tolist()))) == ([False, True], 2)
 
 
 VARIANT = "tmVar:c|SUB|A|5|G;HGVS:c.5A>G;VariantGroup:0;CorrespondingGene:640;RS#:121912637"
@@ -132,8 +129,7 @@ def test_without_a_knowledge_base_pieces_with_digits_are_ids() -> None:
 @pytest.mark.parametrize("kb", [None, KnowledgeBase()])
 def test_without_a_knowledge_base_every_id_is_of_an_unknown_entity(kb: KnowledgeBase | None) -> None:
     gold = Gold.of(corpus([["D1"], ["D1"], ["D2"], [], None]), kb)
-    assert gold.classes.tolist() == [0, 0, 1, -1, -1]
-    assert gold.is_nil.tolist() == [True, True, True, True, False]
+    assert (gold.classes.tolist(), gold.is_nil.tolist()) == ([0, 0, 1, -1, -1], [True, True, True, True, False])
     nothing = Gold.of(Corpus(), kb)
     assert (nothing.lists, nothing.classes.tolist(), nothing.first.tolist()) == ([], [], [])
 

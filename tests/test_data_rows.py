@@ -82,8 +82,7 @@ def test_every_table_gives_the_same_documents_and_entities(make: Any) -> None:
 def test_what_is_a_corpus_stays_itself_and_a_polars_frame_is_read_by_its_rows() -> None:
     assert arbo.Corpus.of(DOCUMENTS) is DOCUMENTS
     assert arbo.KnowledgeBase.of(KB) is KB
-    assert arbo.Corpus.of(list(DOCUMENTS)) == DOCUMENTS
-    assert arbo.KnowledgeBase.of(iter(KB)) == KB
+    assert (arbo.Corpus.of(list(DOCUMENTS)), arbo.KnowledgeBase.of(iter(KB))) == (DOCUMENTS, KB)
     assert len(arbo.Corpus.of([])) == len(arbo.KnowledgeBase.of([])) == len(arbo.Corpus.of(pd.DataFrame())) == 0
     frame = SimpleNamespace(columns=("id", "text"), to_dict=None, to_dicts=lambda: [{"id": "d1", "text": TEXT}])
     assert arbo.Corpus.of(frame) == arbo.Corpus([Document("d1", TEXT)])
@@ -248,8 +247,7 @@ def test_empty_cells_among_ids_and_columns_of_neither_kind_are_named() -> None:
 def test_any_documents_come_back_from_rows_and_frames(written: tuple[Document, ...]) -> None:
     corpus = arbo.Corpus(written)
     for rows in (document_rows(corpus), flattened(corpus)):
-        assert arbo.Corpus.of(rows) == corpus
-        assert arbo.Corpus.of(pd.DataFrame(rows)) == corpus
+        assert (arbo.Corpus.of(rows), arbo.Corpus.of(pd.DataFrame(rows))) == (corpus, corpus)
 
 
 @pytest.mark.parametrize("some", [((0.5, "c1"), (None, None), (1.0, "c1")), ((0.5, None),), ((None, "c"),), ()])
@@ -264,6 +262,5 @@ def test_no_table_loses_a_cluster_or_a_score(some: tuple[tuple[float | None, str
     frame.to_parquet(tmp_path / "rows.parquet")
     files = [arbo.read_documents(tmp_path / f"rows.{kind}") for kind in ("csv", "parquet")]
     for again in (arbo.Corpus.of(frame), *files):
-        assert again == corpus
-        assert [mention.score for mention in again.mentions] == [*(score for score, _ in some), None]
+        assert (again, [mention.score for mention in again.mentions]) == (corpus, [*(score for score, _ in some), None])
         assert again[1].metadata.keys() - {"index"} == bare.metadata.keys()

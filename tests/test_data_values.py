@@ -208,8 +208,7 @@ def test_a_corpus_has_what_its_documents_have(tmp_path_factory: pytest.TempPathF
     ids = [None if of is None else [*of] for of in Gold.of(corpus).ids]
     assert ids == [None if one.labels is None else [*one.labels] for one in mentions]
     of_type = [replace(d, mentions=tuple(m for m in d.mentions if m.type == "T")) for d in documents]
-    assert [*corpus.of_types("T")] == of_type
-    assert [*corpus.mentions] == mentions
+    assert ([*corpus.of_types("T")], [*corpus.mentions]) == (of_type, mentions)
     assert [one.metadata for one in corpus.mentions] == [one.metadata for one in mentions]
     assert [one.score for one in corpus.mentions] == [one.score for one in mentions]
     assert corpus == arbo.Corpus(documents)

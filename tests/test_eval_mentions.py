@@ -56,8 +56,7 @@ def test_what_each_mention_counts_for_with_candidates_and_without():
     left_out = {"no_concept": 1, "not_annotated": 1}
     assert scores == LinkingScores(4, 3, 2, found=(1, 3), k=(1, 3), retrieved=3, correct_retrieved=2, **left_out)
     assert (scores.accuracy, scores.accuracy_in_kb, scores.accuracy_normalized) == (2 / 4, 2 / 3, 2 / 3)
-    assert scores.recall == {1: 1 / 4, 3: 3 / 4}
-    assert scores.recall_in_kb == {1: 1 / 3, 3: 1}
+    assert (scores.recall, scores.recall_in_kb) == ({1: 1 / 4, 3: 3 / 4}, {1: 1 / 3, 3: 1})
     assert scores.seen is scores.unseen is None
     assert scores.macro == {}
     scores = linking_scores(**GOLD, predicted=PREDICTED, groups={"type": [*"aabbcc"]})
@@ -77,8 +76,7 @@ def test_it_prints_what_has_a_concept_and_serialises():
     figures = json.loads(json.dumps(scores.as_dict()))
     assert (figures["accuracy"], figures["recall"], figures["seen"]["correct"]) == (0.5, {"1": 0.25}, 2)
     assert (figures["accuracy_normalized"], figures["retrieved"]) == (2 / 3, 3)
-    assert figures["macro"]["type"]["accuracy"] == 0.5
-    assert figures["macro"]["type"]["groups"]["a"]["correct"] == 2
+    assert (figures["macro"]["type"]["accuracy"], figures["macro"]["type"]["groups"]["a"]["correct"]) == (0.5, 2)
 
 
 @given(grouped(), st.randoms(use_true_random=False))
@@ -106,8 +104,7 @@ def test_a_macro_average_is_the_mean_of_the_ratios_that_have_a_denominator(case,
 @pytest.mark.parametrize("kind", [np.array, partial(np.array, dtype=str), partial(np.array, dtype=object), iter])
 def test_labels_of_any_kind(kind):
     groups = linking_outcomes(**GOLD, predicted=PREDICTED).macro(kind([3, 1, 3, 1, 2, 2])).groups
-    assert list(map(int, groups)) == [3, 1, 2]
-    assert [counts.mentions for counts in groups.values()] == [2, 2, 0]
+    assert (list(map(int, groups)), [counts.mentions for counts in groups.values()]) == ([3, 1, 2], [2, 2, 0])
     json.dumps(list(groups)[:2])  # Python's own kinds
 
 
@@ -291,8 +288,7 @@ def test_spans_of_several_fragments_by_hand():
     """Gold: tokens 3 and 7; predicted: 3 and 7 as two mentions, which overlap it but do not equal it."""
     scores = span_scores([[[(3, 4), (7, 8)]]], [[[(3, 4)], [(7, 8)]]])
     assert scores.micro == scores.macro == scores.overlap == (1, 1, 1)
-    assert scores.exact == (0, 0, 0)
-    assert scores.counts == SpanCounts(2, 2, 2, 1, 2, 0, 1, 2)
+    assert (scores.exact, scores.counts) == ((0, 0, 0), SpanCounts(2, 2, 2, 1, 2, 0, 1, 2))
     mention = [(2 * i, 2 * i + 1) for i in range(1000)]
     gold = [[mention, mention[:-1], mention[:512], mention[1:]]]
     predicted = [[mention[::-1], [*mention[:-1], (5000, 5001)], mention[:511], mention[1:]]]

@@ -88,8 +88,7 @@ def test_what_has_no_meaning_is_a_dash_and_counts_as_zero():
 def test_without_resampling_nothing_is_resampled_nor_printing_works(tmp_path):
     lines = [Line("accuracy", Forbidden(0.5))]
     report = Report.of({"one": lines, "other": lines}, how=None)
-    assert report.table.rows == [("accuracy", "0.5000", "0.5000")]
-    assert report.table.notes() == []
+    assert (report.table.rows, report.table.notes()) == ([("accuracy", "0.5000", "0.5000")], [])
     assert report.as_dict()["resampling"] is None
     figure = Fixed(0.5, p=0.001)
     report = Report.of({"a": [Line("F", figure)], "b": [Line("F", figure)]})
@@ -155,8 +154,7 @@ def test_markdown_shows_names_as_they_are(name):
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(table.to_markdown())
     shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert f"<strong>{shown}</strong>" in html
-    assert html.count(f">{shown}</td>") == 1
-    assert html.count(f">{shown}</th>") == 2
+    assert (html.count(f">{shown}</td>"), html.count(f">{shown}</th>")) == (1, 2)
     assert f"<li>{shown}</li>" in html
     assert "<strong>0.5</strong>**</td>" in html
 
@@ -179,8 +177,7 @@ def test_names_steer_no_terminal_and_break_no_line():
     for text in (str(report), report.to_markdown(), report.to_latex()):
         assert all(char.isprintable() or char == "\n" for char in text)
         text.encode()
-    assert report.table.rows[0][0] == "x y\\ud800"
-    assert str(report).splitlines()[0] == "a \\x1b[2Jb\\u202e"
+    assert (report.table.rows[0][0], str(report).splitlines()[0]) == ("x y\\ud800", "a \\x1b[2Jb\\u202e")
     assert Report.of({"a\x1b": [], "b": []}).table.header == ("", "a\\x1b", "b")
     assert [str(Report.of({}, how=how)) for how in (None, Resampling())] == ["", ""]
 

@@ -99,8 +99,7 @@ def test_a_folder_that_is_replaced_is_there_at_any_time(tmp_path: Path, monkeypa
         with files.whole_folder(tmp_path / "folder") as partial:
             (partial / "file").write_text(text)
 
-        assert (tmp_path / "folder" / "file").read_text() == text
-        assert os.listdir(tmp_path) == ["folder"]
+        assert ((tmp_path / "folder" / "file").read_text(), os.listdir(tmp_path)) == (text, ["folder"])
 
     def moved(source: Path, target: Path) -> None:
         assert target.name == "folder"  # what is there is not moved aside

@@ -59,8 +59,7 @@ def test_a_good_file_is_recognised_and_read(tmp_path: Path, kind: str, name: str
     path = save(tmp_path, name, files_of(kind, name))
     guessed: list[str] = []
     items = read(kind, path, announce_format=guessed.append)
-    assert guessed == [name.split()[0]]
-    assert shown(items) == CONTENTS[f"{kind} {name}"].rstrip()
+    assert (guessed, shown(items)) == ([name.split()[0]], CONTENTS[f"{kind} {name}"].rstrip())
     assert shown(read(kind, str(path), name.upper())) == shown(items)
 
 

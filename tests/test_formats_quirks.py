@@ -88,8 +88,7 @@ def test_malformed_brackets_are_named_or_ignored(tmp_path: Path, columns: list[s
         read_documents(path, "conll")
     assert (caught.value.line, caught.value.id) == (line, "a/000")
     corpus = read_documents(path, "conll", **OPTIONS)
-    assert corpus.notes == {"malformed lines skipped": 1}
-    assert corpus.mentions[-1].text == "abc"[len(columns)]
+    assert (corpus.notes, corpus.mentions[-1].text) == ({"malformed lines skipped": 1}, "abc"[len(columns)])
 
 
 def ecbplus(folder: Path, words: str, mentions: str = "[]", name: str = "X", kind: str = "Entity") -> Path:

@@ -115,8 +115,7 @@ def test_hipe_has_its_published_counts(shared: Shared, row: str) -> None:
     corpus = read_documents(shared(file), "hipe")
     golds = [m.gold for m in corpus.mentions]
     assert (len(corpus), len(golds)) == (documents, mentions + sum(inside))
-    assert sum(bool(gold) for gold in golds) == linked + inside[0]
-    assert golds.count(()) == nil + inside[1]
+    assert (sum(bool(gold) for gold in golds), golds.count(())) == (linked + inside[0], nil + inside[1])
     assert len({gold for gold in golds if gold}) == distinct
     assert corpus.notes.get("mentions beginning with an I- tag", 0) == sum(inside)
     assert corpus.notes.get(DUPLICATE, 0) == (row.startswith("ajmc/en train"))

@@ -52,8 +52,7 @@ def test_damaged_parquet_and_long_missing_or_many_cells(tmp_path: Path) -> None:
     (tmp_path / "docs.csv").write_text(f"id,text\nd,{'a ' * 200_000}\nd1,flu, cold\n,x\nd3,\n")
     corpus = arbo.read_documents(tmp_path / "docs.csv", on_error="skip")
     assert [len(document.text) for document in corpus] == [400_000, 0]
-    assert corpus.notes == {"malformed documents skipped": 2}
-    assert csv.field_size_limit() == before
+    assert (corpus.notes, csv.field_size_limit()) == ({"malformed documents skipped": 2}, before)
     header = ",".join(["id,name", *(f"c{n}" for n in range(16_000))])
     kb = read_entities(save_lines(tmp_path / "kb.csv", header, "E1,flu,x"), "csv")
     assert kb["E1"].metadata == {"c0": "x"}
@@ -80,8 +79,7 @@ def test_a_name_stands_in_the_text_beside_it_and_has_the_id_of_its_row(tmp_path:
     rows = ["id,text,name", "1,A red fen.,fen", "2,fen,fen", "3,the fen,fen", "4,dry,fen"]
     corpus = read_column(save_lines(tmp_path / "t.csv", *rows), "name")
     assert [one.text for one in corpus] == ["A red fen.", "fen", "the fen", "fen\ndry"]
-    assert [one.start for one in corpus.mentions] == [6, 0, 4, 0]
-    assert {one.text for one in corpus.mentions} == {"fen"}
+    assert ([one.start for one in corpus.mentions], {one.text for one in corpus.mentions}) == ([6, 0, 4, 0], {"fen"})
     frame = pd.DataFrame({"id": [7, 9], "label": ["fen", None], "text": ["x", "y"]})
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.TSV", sep="\t", index=False)

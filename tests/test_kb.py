@@ -92,10 +92,8 @@ def test_each_problem_is_found_alone() -> None:
         ("alternative-id-shared", "warning", [replace(RAY, id="D2", name="cold"), RAY], [(("X",), ("D2", "D3"))]),
     ):
         problems = found(FLU, *entities)
-        assert set(problems) == {kind}
-        assert problems[kind].severity == severity
-        assert problems[kind].count == len(examples)
-        assert list(problems[kind].examples) == examples
+        assert (set(problems), problems[kind].severity) == ({kind}, severity)
+        assert (problems[kind].count, list(problems[kind].examples)) == (len(examples), examples)
 
 
 def test_what_readers_count_is_a_problem_unless_it_is_right(tmp_path: Path) -> None:
@@ -239,8 +237,7 @@ def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
     assert "names added: 1, names moved: 0" in run(*command, out).out
     assert arbo.read_knowledge_base(out)["D1"].aliases == ("Influenza", "Grippe")
     before = kb.read_bytes()
-    assert [run(*command, wrong).code for wrong in (kb, tmp_path / "kb.obo")] == [2, 2]
-    assert kb.read_bytes() == before
+    assert ([run(*command, wrong).code for wrong in (kb, tmp_path / "kb.obo")], kb.read_bytes()) == ([2, 2], before)
 
 
 def test_a_generic_name_heads_the_names_of_many_others() -> None:

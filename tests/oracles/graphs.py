@@ -228,15 +228,12 @@ def assert_describes(result, kept, n_entities, n_nodes):
         if node < n_entities or entity_of[node] < 0:
             assert result.parent[node] == -1
             assert np.isnan(result.weight[node])
-            assert result.bottleneck[node] == (-INF if node < n_entities else INF)
-            assert result.path(node) == [node]
+            assert (result.bottleneck[node], result.path(node)) == (-INF if node < n_entities else INF, [node])
         else:
             path = nx.shortest_path(neighbour, int(entity_of[node]), node)  # unique: a tree
             steps = [kept.get((u, v), kept.get((v, u))) for u, v in pairwise(path)]
-            assert result.path(node) == path
-            assert result.parent[node] == path[-2]
-            assert result.weight[node] == steps[-1]
-            assert result.bottleneck[node] == max(steps)
+            assert (result.path(node), result.parent[node]) == (path, path[-2])
+            assert (result.weight[node], result.bottleneck[node]) == (steps[-1], max(steps))
 
 
 def assert_weakest_joins(result):
