@@ -271,5 +271,4 @@ def test_fields_are_set_by_name(words: str, expected: Any, tmp_path: Path, monke
     Path("own.json").write_text('{"k": 3, "encoder.context": 5}', "utf-8")
     made = typer.Typer()
     made.command()(spread(verb))
-    assert CliRunner().invoke(made, words.split()).exit_code == 0
-    assert seen.pop().values == expected
+    assert (CliRunner().invoke(made, words.split()).exit_code, seen.pop().values) == (0, expected)

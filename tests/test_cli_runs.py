@@ -93,8 +93,7 @@ def test_documents_are_added_as_those_of_the_run_were_read(tmp_path: Path, run: 
         files = [tmp_path / f"{name}.{ending}" for name in (["all"] if ending == "csv" else ["one", "more"])]
         assert run("link", *files, *base, tmp_path / "d").code == 0
         grown, whole = (arbo.Result.load(tmp_path / name) for name in ("c", "d"))
-        assert len(grown.links) == (2 if ending == "jsonl" else 4)
-        assert grown.link_table == whole.link_table
+        assert (len(grown.links), grown.link_table) == (2 if ending == "jsonl" else 4, whole.link_table)
 
 
 def test_runs_grow_shrink_are_refitted_and_follow_a_release(grown: Path, sample: Sample, run: Run) -> None:
@@ -248,8 +247,7 @@ def test_an_index_is_built_and_read(run: Run, files: Path, tmp_path: Path) -> No
     assert (linked.code, f"index: read as index {how}" in linked.err) == (0, True)
     assert run("link", *linking(files), "--out", tmp_path / "other").code == 0
     one, other = (arbo.Result.load(tmp_path / name) for name in ("run", "other"))
-    assert one.link_table == other.link_table
-    assert one.manifest["knowledge_base"] == other.manifest["knowledge_base"]
+    assert (one.link_table, one.manifest["knowledge_base"]) == (other.link_table, other.manifest["knowledge_base"])
 
 
 VERBS = """kb check KB; find test.jsonl --kb KB; tune train.jsonl --kb KB --method minimax --out tuned.json

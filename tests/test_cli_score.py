@@ -97,8 +97,7 @@ def test_per_document(run: Run, write: Write) -> None:
     shown = run("score", key, good, bad, "--set", "per_document=true").out.partition("CoNLL F1 by document")[2]
 
     found = run("score", key, bad, "--set", "per_document=true", "--json").json["documents"]
-    assert list(found) == ["d1", "d2", "d3"]
-    assert found["d2"]["mentions"]["counts"] == [3, 3, 3, 3]
+    assert (list(found), found["d2"]["mentions"]["counts"]) == (["d1", "d2", "d3"], [3, 3, 3, 3])
     clusters = [read_clusters(path, "conll")[0]["d2"] for path in (key, bad)]
     assert found["d2"]["coreference"] == json.loads(json.dumps(coreference_scores(*clusters)))
     assert lines(shown)["d1"] == ["1.0000"] * 2
@@ -123,8 +122,7 @@ def test_what_has_no_partner_is_told_and_singletons_are_removed(run: Run, write:
     key, response = write("key.conll", d=["(1)", "(1)", "(2)", "-"]), write("r.conll", d=["(1)", "(2)", "(2)", "(3)"])
     scored = run("score", key, response, "--set", "remove_singletons=true", "--json").json
     expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
-    assert scored["coreference"] == expected
-    assert scored["mentions"]["counts"] == [1, 2, 1, 2]
+    assert (scored["coreference"], scored["mentions"]["counts"]) == (expected, [1, 2, 1, 2])
 
 
 def test_parts_of_a_document_are_scored_apart_and_corefud_by_heads(run: Run, write: Write, tmp_path: Path) -> None:

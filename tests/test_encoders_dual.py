@@ -50,8 +50,7 @@ def test_mentions_differ_by_their_context_alone_and_entities_have_fields(bert: T
 
 
 def test_thresholds_are_of_the_configuration_or_metric_and_windows_fit(bert: Tower, roberta: Tower) -> None:
-    assert dual_encoder(bert).threshold == (0.35, 0.2)
-    assert dual_encoder(bert, CONTEXT).threshold == (0, 0)
+    assert (dual_encoder(bert).threshold, dual_encoder(bert, CONTEXT).threshold) == ((0.35, 0.2), (0, 0))
     changed = replace(dual_encoder(bert), config=arbo.EncoderConfig(mention_threshold=0))
     assert changed.threshold == (0.35, 0)
     assert (changed.metric, changed.fit([])) == ("cosine", changed)
@@ -272,8 +271,7 @@ def test_each_distinct_pair_is_read_once_and_without_dropout(bert: Tower) -> Non
     mention, entity = np.array([0, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 3, 3, 1])
     with batches(own.tower) as seen:
         scores = own.score(given_, kb, mention, entity)
-    assert sum(n for n, _ in seen) == 2
-    assert len(set(scores)) == 2
+    assert (sum(n for n, _ in seen), len(set(scores))) == (2, 2)
     assert scores[0] == scores[1] == scores[3] == scores[4]
     own = encoder(bert)
     none = np.array([], np.int64)
@@ -288,8 +286,7 @@ def test_what_was_saved_is_loaded_as_its_kind(bert: Tower, tmp_path: Path, bert_
     own = encoder(bert)
     own.save_pretrained(tmp_path / "model")
     again = arbo.CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
-    assert again.config == CONFIG
-    assert again.settings == {**own.settings, "model": str(tmp_path / "model")}
+    assert (again.config, again.settings) == (CONFIG, {**own.settings, "model": str(tmp_path / "model")})
     given_ = mentions("the fever of marsh patients", "fever")
     scores, expected = (one.score(given_, KB, *every_pair(1, 3)) for one in (again, own))
     np.testing.assert_allclose(scores, expected, atol=1e-6)

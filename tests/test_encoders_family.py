@@ -70,8 +70,7 @@ def test_shapes_types_and_one_vector_of_equal_inputs(encoder: Encoder) -> None:
     for embedded, n in ((mentions, len(NAMES)), (entities, 3)):
         assert isinstance(embedded, Vectors)
         assert embedded.n == len(embedded) == n
-        assert embedded.matrix.dtype == np.float32
-        assert {embedded.row.dtype, embedded.owner.dtype} == {np.dtype(np.int32)}
+        assert (embedded.matrix.dtype, {embedded.row.dtype, embedded.owner.dtype}) == (np.float32, {np.dtype(np.int32)})
         assert np.array_equal(np.unique(embedded.owner), np.arange(n))
         assert all(np.isfinite(vectors).all() for vectors in by_owner(embedded))
     assert mentions.owner.tolist() == list(range(len(NAMES)))
@@ -145,8 +144,7 @@ def test_an_entity_is_as_near_as_its_nearest_vector_within_thresholds() -> None:
     longer = ENTITIES | {"E1": [0.5, 9.0]}
     assert linked(arbo.VectorEncoder(VECTORS, longer), entity_threshold=None) == ["E2", "E1"]
     dot = arbo.VectorEncoder(VECTORS, longer | {"E1": [9.0, 9.0]}, metric="dot")
-    assert linked(dot, entity_threshold=None) == ["E1", "E1"]
-    assert dot.threshold == (0, 0)
+    assert (linked(dot, entity_threshold=None), dot.threshold) == (["E1", "E1"], (0, 0))
     assert arbo.VectorEncoder(VECTORS).threshold == (0.35, 0.2)
     strict = arbo.VectorEncoder(VECTORS, ENTITIES, limits=(np.float32(0.0), 0))
     assert linked(strict) == [None, None]
@@ -169,8 +167,7 @@ def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
     for mentions in (VECTORS, np.eye(2), np.eye(2).tolist()):
         for entities in (by_id, np.array(list(by_id.values()))):
             encoder = arbo.VectorEncoder(mentions, entities)
-            assert linked(encoder) == ["E2", "E1"]
-            assert encoder.dim == 2
+            assert (linked(encoder), encoder.dim) == (["E2", "E1"], 2)
     one, other = arbo.VectorEncoder(np.eye(2)), arbo.VectorEncoder(2 * np.eye(2))
     assert one.settings["mentions"] == arbo.VectorEncoder(np.eye(2)).settings["mentions"] != other.settings["mentions"]
 

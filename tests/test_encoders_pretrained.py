@@ -246,8 +246,7 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path, kind: str) -> Non
 
 def test_another_configuration_and_a_plain_model(projected: Path, bert_folder: Path) -> None:
     other = arbo.EncoderConfig(pooling="mention")
-    assert load(projected, config=other).config == other
-    assert load(bert_folder).config == arbo.EncoderConfig()
+    assert (load(projected, config=other).config, load(bert_folder).config) == (other, arbo.EncoderConfig())
 
 
 @pytest.mark.parametrize("kind", ["shared", "apart"])
@@ -269,8 +268,7 @@ def test_a_model_folder_is_what_the_documentation_says(bert: Tower, tmp_path: Pa
     for kind, expected in (("shared", HF), ("shared, projected", PROJECTED), ("apart", TWO)):
         MAKE[kind](bert).save_pretrained(tmp_path / kind)
         manifest = json.loads((tmp_path / kind / "arbo.json").read_text("utf-8"))
-        assert files_in(tmp_path / kind) == expected | OWN
-        assert manifest["files"] == hashes(tmp_path / kind, expected)
+        assert (files_in(tmp_path / kind), manifest["files"]) == (expected | OWN, hashes(tmp_path / kind, expected))
         assert (manifest["format"], manifest["format_version"]) == ("arbo-model", 1)
         assert manifest["shared"] is (kind != "apart")
         assert arbo.EncoderConfig.from_dict(manifest["config"]) == CONFIG
@@ -285,8 +283,7 @@ def test_an_earlier_model_is_replaced(bert: Tower, tmp_path: Path, before: str, 
     encoder = MAKE[after](bert)
     encoder.save_pretrained(tmp_path / "model")
     assert load(tmp_path / "model").settings["weights"] == encoder.settings["weights"]
-    assert files_in(tmp_path / "model") == (TWO if after == "apart" else HF) | OWN
-    assert os.listdir(tmp_path) == ["model"]
+    assert (files_in(tmp_path / "model"), os.listdir(tmp_path)) == ((TWO if after == "apart" else HF) | OWN, ["model"])
 
 
 def vouch(projected: Path, *files: str) -> None:
@@ -422,8 +419,7 @@ def test_pooling_metric_and_length(
     bert: Tower, bert_folder: Path, tmp_path: Path, pooling: Any, kinds: Any, files: Any, expected: Any
 ) -> None:
     encoder = load(module_folder(bert_folder, tmp_path, pooling, kinds, **files))
-    assert encoder.config == arbo.EncoderConfig(**expected)
-    assert encoder.mention_tower.fingerprint == bert.fingerprint
+    assert (encoder.config, encoder.mention_tower.fingerprint) == (arbo.EncoderConfig(**expected), bert.fingerprint)
     assert load(tmp_path, config=arbo.EncoderConfig(pooling="mention")).config.pooling == "mention"
 
 

@@ -266,8 +266,7 @@ def test_coarser_precisions_give_nearly_the_same(bert_folder: Path, bert: Tower,
     coarse = Tower.load(bert_folder, precision=precision, device="cpu")
     made = rows(bert)
     vectors, exact = coarse.embed(made, "mean"), bert.embed(made, "mean")
-    assert vectors.dtype == np.float32
-    assert next(coarse.model.parameters()).dtype == getattr(torch, precision)
+    assert (vectors.dtype, next(coarse.model.parameters()).dtype) == (np.float32, getattr(torch, precision))
     np.testing.assert_allclose(vectors, exact, atol=0.05)
 
 
@@ -362,5 +361,4 @@ def test_markers_begin_as_the_mean_of_what_spelt_them(kind: str, request: pytest
     assert marked.model.config.vocab_size == known + 2
     assert marked.fingerprint == tower.with_markers({"[START]": [7, 8, 8], "[END]": [9]}).fingerprint
     # The tower itself is as it was.
-    assert len(tower.tokenizer) == known
-    assert Tower.of(tower.model, tower.tokenizer).fingerprint == tower.fingerprint
+    assert (len(tower.tokenizer), Tower.of(tower.model, tower.tokenizer).fingerprint) == (known, tower.fingerprint)

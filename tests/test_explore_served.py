@@ -50,8 +50,7 @@ def served(result: arbo.Result, tmp_path: Path) -> Served:
 def test_the_server_has_the_blocks_of_the_file_also_without_texts_or_graph(served: Served, result: arbo.Result) -> None:
     client, payload = served(), Payload(result, "run")
     assert client.get("/api/overview").json() == json.loads(json.dumps(payload.overview))
-    assert client.get("/api/tables").content == payload.tables
-    assert client.get("/api/cuts").content == payload.cuts
+    assert (client.get("/api/tables").content, client.get("/api/cuts").content) == (payload.tables, payload.cuts)
     ids = [result.document_table["document_id"][row].as_py() for row in (4, 0)]
     assert client.get("/api/texts?row=4&row=0").json() == [result.text_of(id_) for id_ in ids]
     assert client.get("/api/entity?id=SP%3A0001").json() == {}
@@ -190,8 +189,7 @@ def test_spread_is_told_and_a_pair_of_a_list_answered(served: Served, result: ar
     assert about == ""
     decision = {"answer": "candidate", "mention_id": asked["mention_id"], "value": other}
     written = client.post("/api/review/answer", json=decision).json()["written"]
-    assert written[0] == {"same": [asked["mention_id"], other]}
-    assert asked["nearest"] == other
+    assert (written[0], asked["nearest"]) == ({"same": [asked["mention_id"], other]}, other)
     assert client.post("/api/review/answer", json={**decision, "value": "9"}).status_code == 400
 
 
@@ -242,8 +240,7 @@ def test_applying_obeys_a_given_base(sample: Sample, tmp_path: Path, capsys: pyt
         page_of(run, None, file, None, None, tmp_path / "run2").applied()
     page = page_of(run, None, file, None, kb, tmp_path / "run2")
     assert page.entities("far away", found.links[0].mention.id)["rows"][0]["id"] == "far"
-    assert page.applied()["corrections"]["obeyed"] == 1
-    assert arbo.Result.load(tmp_path / "run2").links[0].entity == "far"
+    assert (page.applied()["corrections"]["obeyed"], arbo.Result.load(tmp_path / "run2").links[0].entity) == (1, "far")
     assert page_of(tmp_path / "run2", None, file, None, None, run).payload.changes == page.payload.changes
     (run / "links.parquet").write_bytes(b"")
     assert page_of(tmp_path / "run2", None, file, None, None, tmp_path / "run3").payload.changes["rows"] == []

@@ -55,8 +55,7 @@ SCORES = {"accuracy_with_nil": share_right, "nil_f1": lambda result: result.eval
 def test_the_objective_is_what_linking_then_reaches(objective: Objective, tuned: arbo.Linker, dev: arbo.Corpus) -> None:
     tuned = arbo.Linker(tuned.kb).tune(dev, objective=objective) if objective == "nil_f1" else tuned
     score = SCORES[objective]
-    assert tuned.tuning.objective == objective
-    assert score(tuned.link(dev)) == pytest.approx(tuned.tuning.best.score)
+    assert (tuned.tuning.objective, score(tuned.link(dev))) == (objective, pytest.approx(tuned.tuning.best.score))
     assert 0 < tuned.tuning.best.score == max(trial.score for trial in tuned.tuning.trials)
     for trial in tuned.tuning.trials[:: len(tuned.tuning.trials) // 12]:
         config = arbo.LinkerConfig(trial.method, trial.k, trial.entity_threshold, trial.mention_threshold)

@@ -80,8 +80,7 @@ def test_documents_and_parts(read):
             "# global", "", BEGIN, *words("-", "(1)"), "", *words("(1)"), END, "#begin document (a); part 001 ", END,
             "#begin document b", "  ", *words("(1)"), END, "", "# done",
         ])  # fmt: skip
-    assert found[0] == {NAME: [[(1, 1), (2, 2)]], "a/001": [], "b": [[(0, 0)]]}
-    assert found[1] == {}
+    assert (found[0], found[1]) == ({NAME: [[(1, 1), (2, 2)]], "a/001": [], "b": [[(0, 0)]]}, {})
 
 
 def test_layout_changes_nothing(read):
@@ -97,8 +96,7 @@ def test_layout_changes_nothing(read):
         text = "\n".join((BEGIN, *words("(1", "-", "1)|(2)", "(2)"), END, ""))
         expected = {NAME: [[(0, 2)], [(2, 2), (3, 3)]]}
         assert change(text) != text
-        assert read(text.split("\n"))[0] == expected
-        assert read(change(text).split("\n"))[0] == expected
+        assert (read(text.split("\n"))[0], read(change(text).split("\n"))[0]) == (expected, expected)
 
 
 def test_brackets(read):
@@ -222,8 +220,7 @@ def test_a_repeated_mention_that_the_key_lacks_counts_once(read):
     response = read([BEGIN, *words("(1)", "(1)", "(1)|(2)"), END])
     assert response[1] == {REPEATED: 1}
     counts = paired_counts(key, response[0]).total
-    assert counts.pop("mentions") == [2, 2, 2, 3]
-    assert counts == coreference_counts([["a", "b"]], [["a", "b", "c"]])
+    assert (counts.pop("mentions"), counts) == ([2, 2, 2, 3], coreference_counts([["a", "b"]], [["a", "b", "c"]]))
 
 
 @pytest.mark.parametrize(
@@ -264,7 +261,6 @@ def test_heads_are_matched_as_by_the_corefud_scorer(key, response):
     assert [*map(len, matched)] == [*map(len, response)]
     pairs = [(b, a) for some, of in zip(response, matched, strict=True) for b, a in zip(some, of, strict=True)]
     changed = [(b, a) for b, a in pairs if a != b]
-    assert len({a for _, a in pairs}) == len(pairs)
-    assert len(changed) == (best > 0).sum()
+    assert (len({a for _, a in pairs}), len(changed)) == (len(pairs), (best > 0).sum())
     assert all(b in columns and a in rows and a.head == b.head for b, a in changed)
     assert sum(shares[rows.index(a), columns.index(b)] for b, a in changed) == pytest.approx(best.sum())

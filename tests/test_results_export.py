@@ -98,8 +98,7 @@ def test_no_cell_of_csv_is_a_formula_and_tsv_is_as_it_was(tmp_path: Path, format
     guard = "'" if format_ == "csv" else ""
     assert rows[0] == [f"{guard}=text", "number", "ids"]
     guarded = [f"{guard}{text}" if place < 7 else text or "" for place, text in enumerate(HOSTILE)]
-    assert [row[0] for row in rows[1:]] == guarded
-    assert {tuple(row[1:]) for row in rows[1:]} == {("-1.5", f"{guard}-1|b")}
+    assert ([row[0] for row in rows[1:]], {tuple(row[1:]) for row in rows[1:]}) == (guarded, {("-1.5", f"{guard}-1|b")})
     told = "cells beginning like a formula got a ' in front (=text, ids); tsv keeps them as they are"
     assert +notes == ({told: 7 + len(HOSTILE)} if guard else {})
 

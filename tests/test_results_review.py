@@ -37,8 +37,7 @@ def test_each_name_is_asked_once_with_the_number_of_its_mentions(result: arbo.Re
     assert all(sure(result)[queue.rows[~is_first]])
     rows, twins, own_doubts = (values[is_first] for values in queue[:3])
     asked = [names[row] for row in rows]
-    assert sorted(map(str, asked)) == sorted(map(str, count))
-    assert [count[name] for name in asked] == twins.tolist()
+    assert (sorted(map(str, asked)), [count[name] for name in asked]) == (sorted(map(str, count)), twins.tolist())
     assert (np.diff(twins * own_doubts) <= 0).all()  # the most useful name comes first
     doubt, names = doubts(result), names_of(result)
     for row, own in zip(rows, own_doubts, strict=True):
@@ -112,8 +111,7 @@ def test_undo_takes_the_last_correction_back_and_asks_again(typed: Any, result: 
     outcome, lines = typed("uanunq")
     one, other = asked(result, 0), asked(result, 1)
     kept = [(one.mention.id, one.entity), (other.mention.id, None)]
-    assert [(line["mention"], line["entity"]) for line in lines] == kept
-    assert outcome.out.count(f": {other.name}\n") == 2
+    assert ([(line["mention"], line["entity"]) for line in lines], outcome.out.count(f": {other.name}\n")) == (kept, 2)
 
 
 def test_unknown_keys_and_ids_write_nothing_and_say_why(typed: Any, result: arbo.Result) -> None:

@@ -40,11 +40,9 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_run_folder_is_what_the_documentation_says(run: Path) -> None:
-    assert names(run) == FILES
-    assert names(run.parent) == {"run"}
+    assert (names(run), names(run.parent)) == (FILES, {"run"})
     manifest = json.loads((run / "manifest.json").read_text("utf-8"))
-    assert manifest["format"] == "arbo-run"
-    assert set(manifest["files"]) == FILES - {"manifest.json"}
+    assert (manifest["format"], set(manifest["files"])) == ("arbo-run", FILES - {"manifest.json"})
     for name, digest in manifest["files"].items():
         assert hashlib.sha256((run / name).read_bytes()).hexdigest() == digest
     assert {"arbo", "python", "numpy"} <= set(manifest["versions"])
@@ -64,8 +62,7 @@ def test_a_run_keeps_further_columns_unless_it_is_saved_without_texts(tmp_path: 
     assert arbo.Result.load(tmp_path / "run").link_table["note"].to_pylist() == [7]
     result.save(tmp_path / "run", texts=False)
     lean = arbo.Result.load(tmp_path / "run")
-    assert lean.links[0].mention == loaded.links[0].mention
-    assert lean.links[0].mention.metadata == {}
+    assert (lean.links[0].mention, lean.links[0].mention.metadata) == (loaded.links[0].mention, {})
     assert lean.document_table.column_names == ["document_id", "domain"]
 
 
@@ -81,8 +78,7 @@ def test_infinities_are_null_in_json(tmp_path: Path) -> None:
 def test_any_path(result: arbo.Result, tmp_path: Path, name: str) -> None:
     result.save(tmp_path / name)
     result.save(tmp_path / name)
-    assert arbo.Result.load(tmp_path / name).link_table == result.link_table
-    assert list(tmp_path.rglob("*arbo-*")) == []
+    assert (arbo.Result.load(tmp_path / name).link_table, list(tmp_path.rglob("*arbo-*"))) == (result.link_table, [])
 
 
 @pytest.mark.parametrize("earlier", [True, False])

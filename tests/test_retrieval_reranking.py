@@ -268,8 +268,7 @@ def test_what_the_encoder_is_sure_of_is_not_read() -> None:
     own = Oracle(lambda item, entity: float(entity.id == "E1"))
     after = rerank(own, found, documents, kb, skip_margin=float(margins(found.scores)[0]))
     assert {mention for mention, _ in own.asked} == {"m1"}
-    assert after.entities.tolist() == [[0, 1], [1, 0], [0, -1], [-1, -1]]
-    assert after.scores[0].tolist() == [1, 0]
+    assert (after.entities.tolist(), after.scores[0].tolist()) == ([[0, 1], [1, 0], [0, -1], [-1, -1]], [1, 0])
 
 
 @pytest.mark.parametrize("skip_margin", [-1, float("inf"), float("nan"), "0.1", True])
@@ -406,11 +405,9 @@ def test_a_run_with_a_cross_encoder_grows(run: Run, files: Path, monkeypatch: py
     monkeypatch.setattr(CrossEncoder, "score", lambda *given: read.append(len(given[3])) or score(*given))
     run("add", files / "one", files / "more.jsonl", *kb[:2], "--out", files / "two").ok()
     assert read == [3 * len(documents[4:].mentions)]
-    assert run("add", "--anew", files / "two", *kb[:2], "--out", files / "three").code == 0
-    assert len(read) == 1
+    assert (run("add", "--anew", files / "two", *kb[:2], "--out", files / "three").code, len(read)) == (0, 1)
     two, three = (arbo.Result.load(files / name) for name in ("two", "three"))
-    assert two.link_table == three.link_table
-    assert two.cluster_table == three.cluster_table
+    assert (two.link_table, two.cluster_table) == (three.link_table, three.cluster_table)
     was = arbo.Result.load(files / "one").link_table["candidate_scores"]
     assert two.link_table["candidate_scores"].slice(0, len(was)) == was
 

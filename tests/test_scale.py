@@ -247,8 +247,7 @@ def test_a_pattern_matches_nothing_that_the_job_writes(tmp_path: Path, run: Run)
 def test_a_failure_leaves_what_is_of_others_and_nothing_else(tmp_path: Path, run: Run) -> None:
     wrong, beside = save_lines(tmp_path / "wrong.jsonl", {}), tmp_path / "run.work"
     job = ["discover", wrong, "--out", tmp_path / "run", "--set", "shard_size=200"]
-    assert run(*job).code == 3
-    assert [*tmp_path.iterdir()] == [wrong]
+    assert (run(*job).code, [*tmp_path.iterdir()]) == (3, [wrong])
     (beside / ".arbo-partial-live").mkdir(parents=True)
     assert (run(*job).code, len([*beside.iterdir()])) == (3, 1)
 
@@ -315,8 +314,7 @@ def test_processes_read_the_tower(sample: Sample, bert: Tower, tmp_path: Path, m
     with opened(tmp_path / "work", 2) as work:
         found = plain.configured(over=work).link(documents[:8])
     expected = hashes(with_transformer(sample, bert).link(documents[:8]), tmp_path / "plain")
-    assert hashes(found, tmp_path / "spread") == expected
-    assert len([*(tmp_path / "work").glob("tower-*")]) == 1
+    assert (hashes(found, tmp_path / "spread"), len([*(tmp_path / "work").glob("tower-*")])) == (expected, 1)
     made, damaged = parts_of(tmp_path / "work"), sorted((tmp_path / "work").glob("embedding-*"))[0] / "vectors.npy"
     np.save(damaged, np.zeros(3))
     plain = with_transformer(sample, bert)

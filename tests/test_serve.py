@@ -85,8 +85,7 @@ def test_explanations_have_the_path_and_the_rivals() -> None:
 
 
 def test_entities_and_searches() -> None:
-    assert ask("/entities/D:9")["id"] == "D:2"
-    assert ask("/entities/X%2F1%20%C3%BC")["name"] == KB["X/1 ü"].name
+    assert (ask("/entities/D:9")["id"], ask("/entities/X%2F1%20%C3%BC")["name"]) == ("D:2", KB["X/1 ü"].name)
     matches = ask("/search", q="swamp fevers", limit=2)
     assert [(one["id"], one["types"]) for one in matches] == [("D:1", ["Disease"]), ("D:2", ["Disease"])]
     assert ask("/search", q=" ") == ask("/search", q="zzz") == []

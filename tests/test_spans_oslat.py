@@ -85,8 +85,7 @@ def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, dim:
         expected, right = by_definition(model, TEXTS[i], j)
         assert weight.dtype == np.float32
         np.testing.assert_allclose(weight, expected, atol=1e-5)
-        assert score == pytest.approx(right, abs=1e-4)
-        assert [TEXTS[i][b:e] for b, e in tokens] == TEXTS[i].split()
+        assert (score, [TEXTS[i][b:e] for b, e in tokens]) == (pytest.approx(right, abs=1e-4), TEXTS[i].split())
 
 
 def test_each_text_and_each_name_is_read_once(bert: Tower) -> None:
@@ -165,8 +164,7 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
     for model in (with_head(bert), LabelAttention.of(bert, CONFIG)):
         model.save_pretrained(tmp_path / "model")  # in place of the one before
         again = LabelAttention.from_pretrained(tmp_path / "model", device="cpu")
-        assert again.config == CONFIG
-        assert again.settings == {**model.settings, "model": str(tmp_path / "model")}
+        assert (again.config, again.settings) == (CONFIG, {**model.settings, "model": str(tmp_path / "model")})
         pairs = every_pair(3, 3)
         np.testing.assert_allclose(scores_of(again, TEXTS, KB, *pairs), scores_of(model, TEXTS, KB, *pairs), atol=1e-5)
     with pytest.raises(DataError, match="not a dual-encoder that arbo saved: its format is 'arbo-label-attention'"):
@@ -219,8 +217,7 @@ def test_candidates_by_brute_force(bert: Tower) -> None:
         matrix = encoder.encode_mentions([MentionInput(piece, documents.mentions[0], documents[0])])
         (far,) = 1 - (matrix.matrix[matrix.row] @ sparse.T).toarray() / length
         nearest, chosen = np.array([far[owner == one].min() for one in range(len(kb))]), entity[text == row]
-        assert len(set(chosen.tolist())) == 5
-        assert nearest[chosen] == pytest.approx(np.sort(nearest)[:5], abs=1e-5)
+        assert (len(set(chosen.tolist())), nearest[chosen]) == (5, pytest.approx(np.sort(nearest)[:5], abs=1e-5))
 
 
 def test_a_finder_proposes_what_the_model_sees(bert: Tower) -> None:

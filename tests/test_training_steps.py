@@ -104,8 +104,7 @@ def test_a_text_of_a_batch_gets_its_gradient_once(
     it.add_gradients(0, batch, 1.0)
     read = [[tuple(row.ids) for row in rows] for rows, has_gradient in seen if has_gradient]
     distinct, n_texts = {tuple(text.row.ids) for text in batch.texts}, len(batch.texts)
-    assert len(distinct) == n_texts
-    assert sorted(row for rows in read for row in rows) == sorted(distinct)
+    assert (len(distinct), sorted(row for rows in read for row in rows)) == (n_texts, sorted(distinct))
     n_parts = min(-(-len(batch.mention) // micro_batch), n_texts)
     assert max(map(len, read)) <= -(-n_texts // n_parts)  # what is in memory at once
 
@@ -255,8 +254,7 @@ def test_a_negative_of_the_same_text_is_dropped(bert: Tower, tmp_path: Path, two
     batch = dual_trainer(start, homonyms, tmp_path).batch_of(np.array([0, 2]), nodes)
     # What the tower of entities makes of the mention's name is not the mention's vector.
     assert batch.exists.tolist() == [[1, 0, 1, two_towers, 0, 1, 0], [1, 1, 1, 1, 1, 0, 1]]
-    assert len(batch.texts) == (6 if two_towers else 4)
-    assert (batch.mention[1] == batch.node[1, 0]) == (not two_towers)
+    assert (len(batch.texts), batch.mention[1] == batch.node[1, 0]) == (6 if two_towers else 4, not two_towers)
 
 
 def test_an_entity_with_the_text_of_the_gold_one_is_dropped(bert: Tower, tmp_path: Path) -> None:
