@@ -221,7 +221,9 @@ def test_the_command_line_gives_the_ids_of_python(run: Run, tmp_path: Path) -> N
     assert run("add", out, tmp_path / "names.txt", "--format", "text", "--out", tmp_path / "more").code == 0
     for opened in (str(out), out, arbo.open_run(out)):
         assert arbo.Linker().find(opened, ["fen"])["cluster_id"].to_pylist() == [None]
-    assert "now  in cluster new-0, together with 1\n" in run("review", out).out
+    asked = run("review", out).out
+    assert "now  in cluster new-0, together with 1\n" in asked
+    assert "a accept  1 one with the row above  e new entity  = same" in asked
     (tmp_path / "long.txt").write_text("fen\n" + (long := "A text is no name. " * 20))
     shown = run("discover", tmp_path / "long.txt", "--out", out).told
     assert "the documents have no mentions; line 2: over 300 characters, which is long for a name" in shown

@@ -297,6 +297,7 @@ def _answer(
     choices: Sequence[Choice] = question.choices
     usable = (key for key, of in _KEYS.items() if not (of.answer and ongoing.why_not(link, of.answer)))
     keys = "  ".join(f"{key} {_KEYS[key].meaning}" for key in usable if search or key != "/")
+    keys = keys.replace("1-9 this candidate", "1 one with the row above") if ongoing.queue.pairs else keys
     while True:
         console.show(keys, dim=True)
         key = _read_key()
@@ -310,10 +311,9 @@ def _answer(
                 if not 0 < int(key) <= min(len(choices), _SHOWN):
                     raise UsageError("no entity above has this number")
                 return ongoing.corrections(link, "candidate", choices[int(key) - 1][0])
-            if key == "w":
-                console.show(result.explain(link))
-            elif key == "t":
-                console.show(result.text_of(link.mention.document_id) or "the run has no texts")
+            if key in "wt":
+                text = result.text_of(link.mention.document_id) or "the run has no texts"
+                console.show(result.explain(link) if key == "w" else text)
             elif search and key == "/":
                 if words := _ask_words("words", link.name):
                     choices = search(words, link)
