@@ -287,7 +287,7 @@ def test_a_giant_is_a_warning_of_the_run(result: arbo.Result, tmp_path: Path) ->
     loose = replace(result, manifest={**result.manifest, "warnings": [], "giants": [giant]})
     loose.save(tmp_path / "run")
     (warning,) = arbo.Result.load(tmp_path / "run").warnings
-    assert repr(loose).endswith("; 1 warnings)")
+    assert repr(loose).endswith("; 1 warning)")
     assert warning.split("\n") == [
         "the discovered cluster new-1 has 41% of all mentions: 1,230 under 300 names; the page of the run (arbo "
         "explore) shows the bridges that join its largest parts",
