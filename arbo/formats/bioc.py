@@ -135,9 +135,8 @@ def _marked(record: object, document_id: str, text: str, notes: Counter[str]) ->
     gold = _gold(infons)
     kind = infons.pop("type", None)
     kind = kind[0] if isinstance(kind, list) and kind else kind
-    return Marked(
-        tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=name and f"{document_id}:{name}"
-    )
+    id_ = name and f"{document_id}:{name}"
+    return Marked(tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=id_)
 
 
 def _same_letters(surface: str, spans: list[Span], text: str) -> bool:

@@ -69,9 +69,7 @@ _NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
 _BESIDE_NAMES = {*COLUMNS, "context"}
 """Columns that say more of a mention than its name and its id."""
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
-_LIKE_A_NAME = re.compile(
-    r"(.*[\W_])?(id|identifier|code|cui|name|label|term|title|str)s?|\w+(?-i:ID|Name|Label)", re.I
-)
+_LIKE_NAMES = re.compile(r"(.*[\W_])?(id|identifier|code|cui|name|label|term|title|str)s?|\w+(?-i:ID|Name|Label)", re.I)
 _ALIASES = {"alias", "synonym", "synonyms"}
 """Other names of the column ``aliases`` of entities."""
 _SPLIT = "cells of aliases divided at `;`, since none has a `|`"
@@ -281,7 +279,7 @@ def _header(
     if column is None and {"id", "name"} <= {*header} and "aliases" not in header:
         header = ["aliases" if name.lower() in _ALIASES else name for name in header]
     has_names = column is not None or bool({"id", "document_id"} & {*header})
-    if names and not has_names and not all(_LIKE_A_NAME.fullmatch(key_of.get(name, name)) for name in first[:2]):
+    if names and not has_names and not all(_LIKE_NAMES.fullmatch(key_of.get(name, name)) for name in first[:2]):
         header = [*names]
     elif not has_names:
         wrong = f"no column is id or document_id; {has}; rename one, or read a column of names with --text-column"
