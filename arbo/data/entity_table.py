@@ -44,16 +44,12 @@ def table_of_columns(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     Raise DataError or ArrowException unless `Entity` accepts all values; a null is a missing value.
     """
     n = max(map(len, columns.values()), default=0)
-    made = [
-        _valid(columns[name] if name in columns else pa.nulls(n, SCHEMA.field(name).type), name) for name in CONTENT
-    ]
+    made = [_valid(columns[one] if one in columns else pa.nulls(n, SCHEMA.field(one).type), one) for one in CONTENT]
     others = {name: column.to_pylist() for name, column in columns.items() if name not in CONTENT}
     if any(columns[name].type not in _TEXTS for name in others):
         raise DataError("metadata that are not strings")
-    rows = (
-        {name: value for name, value in zip(others, row, strict=True) if value is not None}
-        for row in zip(*others.values(), strict=True)
-    )
+    cells = zip(*others.values(), strict=True)
+    rows = ({name: cell for name, cell in zip(others, row, strict=True) if cell is not None} for row in cells)
     metadata = json_strings(rows) if others else pa.nulls(n, _TEXT)
     return pa.RecordBatch.from_arrays([*made, metadata], schema=SCHEMA)
 

@@ -184,9 +184,7 @@ def documents_of(rows: Iterable[Placed], on_error: OnError = "fail") -> Records[
     """Make documents from rows; if the first row has a `document_id`, each row is a mention."""
     records: Records[Document] = Records("documents", on_error)
     rows, ahead = tee(rows)
-    place, columns = next(
-        ((place, row) for place, row in ahead if isinstance(row, Mapping)), ("", {"id": 0, "text": 0})
-    )
+    place, columns = next(((at, row) for at, row in ahead if isinstance(row, Mapping)), ("", {"id": 0, "text": 0}))
     del ahead  # or all rows would stay
     if "document_id" in columns:
         _from_mentions(rows, records)

@@ -141,11 +141,9 @@ def _repeated(ids: pa.ChunkedArray) -> str | None:
 
 def rows_with(ids: Iterable[str], column: pa.ChunkedArray) -> dict[str, int]:
     """Return the rows of the ids that a column has, in the order of the column."""
-    known = [
-        id_ for id_ in dict.fromkeys(ids) if isinstance(id_, str) and id_.encode("utf-8", "ignore").decode() == id_
-    ]
-    rows = rows_among(pa.chunked_array([strings(known)]), column).tolist()
-    return dict(sorted(((id_, row) for id_, row in zip(known, rows, strict=True) if row >= 0), key=itemgetter(1)))
+    some = [id_ for id_ in dict.fromkeys(ids) if isinstance(id_, str) and id_.encode("utf-8", "ignore").decode() == id_]
+    rows = rows_among(pa.chunked_array([strings(some)]), column).tolist()
+    return dict(sorted(((id_, row) for id_, row in zip(some, rows, strict=True) if row >= 0), key=itemgetter(1)))
 
 
 def _taken(table: pa.Table, rows: Ids) -> pa.Table:
