@@ -76,10 +76,8 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
     for one in proposals:
         types = entity_in(one.entity).types
         marked[one.document].append(Marked(one.spans, types[0] if len(types) == 1 else None, score=one.score))
-    made = (
-        marked_document(of.id, of.text, mentions, of.domain, of.metadata)
-        for of, mentions in zip(corpus, marked, strict=True)
-    )
+    both = zip(corpus, marked, strict=True)
+    made = (marked_document(of.id, of.text, mentions, of.domain, of.metadata) for of, mentions in both)
     notes = {**corpus.notes, LEFT_OUT: corpus.n_mentions} if corpus.n_mentions else corpus.notes
     return Found(Corpus(made, notes, corpus.index_names), tuple(proposals))
 
