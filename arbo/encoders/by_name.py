@@ -143,10 +143,8 @@ def _stacked(kind: str, ids: Sequence[str], source: VectorSource, dim: int) -> V
     if not isinstance(source, Mapping):
         matrix, owner = _array(source), None
         if matrix.shape != (len(ids), dim):
-            raise DataError(
-                f"the matrix of {kind} vectors has the shape {matrix.shape}, not {(len(ids), dim)}: give one row for "
-                f"each {kind}, in order, or a dict of vectors by {kind} id"
-            )
+            problem = f"the matrix of {kind} vectors has the shape {matrix.shape}, not {(len(ids), dim)}"
+            raise DataError(f"{problem}: give one row for each {kind}, in order, or a dict of vectors by {kind} id")
     else:
         if missing := [id_ for id_ in ids if id_ not in source]:
             problem = f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}"

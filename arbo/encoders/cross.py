@@ -86,10 +86,8 @@ class CrossEncoder(OneTower[CrossEncoderConfig]):
 
     def __post_init__(self) -> None:
         if min(self.halves) < 1:
-            raise UsageError(
-                f"max_length={self.config.max_length} is too small: half of it must hold the markers of a "
-                "template and at least one more token; raise max_length"
-            )
+            rule = "half of it must hold the markers of a template and at least one more token"
+            raise UsageError(f"max_length={self.config.max_length} is too small: {rule}; raise max_length")
 
     @classmethod
     def of(cls, tower: Tower, config: CrossEncoderConfig | None = None) -> Self:

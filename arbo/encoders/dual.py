@@ -213,11 +213,9 @@ class DualEncoder(TowerModel, Encoder):
     @cached_property
     def spellers(self) -> tuple[Speller, Speller]:
         """What converts the fields of mentions, and those of entities, to rows of tokens."""
-        mention, entity = self.config.templates()
-        return (
-            Speller.of(self.mention_tower.tokenizer, mention, self.config.max_length),
-            Speller.of(self.entity_tower.tokenizer, entity, self.config.max_length),
-        )
+        (mention, entity), most = self.config.templates(), self.config.max_length
+        of_mentions = Speller.of(self.mention_tower.tokenizer, mention, most)
+        return of_mentions, Speller.of(self.entity_tower.tokenizer, entity, most)
 
     def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
         """Embed missing texts in an order that depends only on them, so that a resumed run forms the same batches."""

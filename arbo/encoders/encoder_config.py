@@ -64,7 +64,5 @@ class EncoderConfig(Settings):
 
     def templates(self) -> tuple[Template, Template]:
         """Parse the templates of mentions and of entities."""
-        return (
-            Template.parse(self.mention, MENTION_FIELDS, focus="mention"),
-            Template.parse(self.entity, ENTITY_FIELDS, focus="name"),
-        )
+        mention = Template.parse(self.mention, MENTION_FIELDS, focus="mention")
+        return mention, Template.parse(self.entity, ENTITY_FIELDS, focus="name")

@@ -132,10 +132,8 @@ def _with_marked(words: Spans, start: Ids, items: Ids, rows: Ids, names: list[st
     numbers = [items[start[row] : start[row + 1]].tolist() for row, _ in signed]
     used = [*{word: None for of in numbers for word in of}]
     texts = dict(zip(used, words.taken(np.array(used, np.int64)).strings(), strict=True))  # copies the text once
-    new = [
-        [form for word in of for form in marked(texts[word], sign)]
-        for (_, sign), of in zip(signed, numbers, strict=True)
-    ]
+    both = zip(signed, numbers, strict=True)
+    new = [[form for word in of for form in marked(texts[word], sign)] for (_, sign), of in both]
     more = [number.setdefault(word, len(words.begin) + len(number)) for of in new for word in of]
     row = np.repeat([row for row, _ in signed], [len(of) for of in new]).astype(np.int64)
     items = np.insert(items, start[row + 1], np.array(more, items.dtype))

@@ -200,9 +200,7 @@ class Speller:
 
 def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:
     """Cut fields to their shares: the left context at its beginning, the others at their end."""
-    return {
-        name: ids[len(ids) - shares[name] :] if name == "left" else ids[: shares[name]] for name, ids in tokens.items()
-    }
+    return {key: ids[len(ids) - shares[key] :] if key == "left" else ids[: shares[key]] for key, ids in tokens.items()}
 
 
 def _share(lengths: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
