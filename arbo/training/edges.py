@@ -80,11 +80,8 @@ def train_edges(
         parts[0] = _with(parts[0], *halves)
         parts[1] = _with(parts[1], named_examples(searching, held_out, train))
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
-    trained = {
-        "pairs": [len(correct) for _, correct in parts[0]],
-        "recall": recall(compared[1], held_out),
-        "encoder": searching.encoder.settings,
-    }
+    pairs = [len(correct) for _, correct in parts[0]]
+    trained = {"pairs": pairs, "recall": recall(compared[1], held_out), "encoder": searching.encoder.settings}
     return EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train.tables))
 
 
@@ -116,10 +113,9 @@ def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[
         parts.append(_entity_examples(pairs.retrieval, pairs.facts, corpus, kb))
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
-            raise DataError(
-                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same, but training needs pairs "
-                "that do and pairs that do not; check gold ids and clusters, and whether the knowledge base has them"
-            )
+            wrong = f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same"
+            needed = f"{wrong}, but training needs pairs that do and pairs that do not"
+            raise DataError(f"{needed}; check gold ids and clusters, and whether the knowledge base has them")
     return parts
 
 

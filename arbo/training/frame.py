@@ -111,10 +111,9 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
         elif (other := json.loads(file.read_text("utf-8"))) != values:
             here, there = _parts(values), _parts(other)
             differing = [name for name in {**here, **there} if here.get(name) != there.get(name)]
-            raise UsageError(
-                f"{folder} belongs to another training run, which differs in {', '.join(differing)} "
-                f"(see its {file.name}); repeat that run, delete the folder, or choose another --out"
-            )
+            wrong = f"{folder} belongs to another training run, which differs in {', '.join(differing)}"
+            advice = "repeat that run, delete the folder, or choose another --out"
+            raise UsageError(f"{wrong} (see its {file.name}); {advice}")
         shutil.rmtree(old, ignore_errors=True)
         for left in folder.glob(".*-*"):  # left by a process that was killed while writing
             shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -143,10 +142,9 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(
-                f"another process is training in {folder}; wait for it, stop it, or choose another --out "
-                "(processes that train together on CPUs need ACCELERATE_USE_CPU=true)"
-            ) from error
+            advice = "wait for it, stop it, or choose another --out"
+            hint = "processes that train together on CPUs need ACCELERATE_USE_CPU=true"
+            raise UsageError(f"another process is training in {folder}; {advice} ({hint})") from error
         except OSError as error:  # some file systems of clusters have no locks
             logger.warning("cannot lock %s (%s); make sure that no other process trains there", folder, error.strerror)
         yield

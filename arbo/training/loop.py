@@ -151,10 +151,9 @@ class Trainer(ABC, Generic[Model, Batch]):
             with _repeatable(self.accelerator.device):
                 total = self.add_gradients(step, self.batch(step, mentions, rows), share)
         except torch.OutOfMemoryError as error:
-            raise ArboError(
-                f"not enough memory for micro_batch={self.config.micro_batch}; choose a smaller micro_batch to resume "
-                "from the last checkpoint or, if it is 1 already, a smaller max_length to start again"
-            ) from error
+            wrong = f"not enough memory for micro_batch={self.config.micro_batch}"
+            advice = "choose a smaller micro_batch to resume from the last checkpoint or, if it is 1 already,"
+            raise ArboError(f"{wrong}; {advice} a smaller max_length to start again") from error
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
         norm = float(self.accelerator.clip_grad_norm_(self.prepared.parameters(), self.config.clip or math.inf))
         is_scaled = self.accelerator.scaler is not None  # its first gradients may overflow; it skips that step

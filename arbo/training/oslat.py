@@ -59,10 +59,9 @@ class Contrasts:
             self.name = np.full(len(self.entity), -1)
         self.queries, self.entities = np.flatnonzero(self.size[self.entity] > 1), np.unique(self.entity)
         if not len(self.queries) or len(self.entities) < 2:
-            raise DataError(
-                f"nothing to train on: of {len(self.entities):,} entities, one must have two names that differ, and "
-                "another be there; add aliases, entities or documents, or check their ids and domains"
-            )
+            rule = f"of {len(self.entities):,} entities, one must have two names that differ, and another be there"
+            advice = "add aliases, entities or documents, or check their ids and domains"
+            raise DataError(f"nothing to train on: {rule}; {advice}")
 
     def names_of(self, entities: Ids) -> Ids:
         """List the names of some entities, as rows of ``place``, ``spelling`` and ``owner``."""

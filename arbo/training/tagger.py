@@ -43,11 +43,8 @@ def train_tagger(
     corpus, known = Corpus.of(documents), KnownNames.of(kb, abbreviations=expand_abbreviations)
     names = mention_inputs(corpus, expand_abbreviations=expand_abbreviations).names
     tokens = Tokens.of(corpus)
-    gold = tokens.labels(
-        (row, mention.spans[0][0], mention.spans[-1][1])
-        for row, document in enumerate(corpus)
-        for mention in document.mentions
-    )
+    marked = ((row, mention.spans) for row, document in enumerate(corpus) for mention in document.mentions)
+    gold = tokens.labels((row, spans[0][0], spans[-1][1]) for row, spans in marked)
     if not gold.any():
         raise DataError("a tagger learns from marked mentions, but the documents have none; give annotated documents")
     columns = tokens.columns(known, tokens.labels(_places_in_parts(corpus, known, names)))
@@ -89,10 +86,8 @@ def fit(columns: Ids, gold: Ids, chains: Chains, announce: Announce) -> tuple[Sc
         return lost, slope + _PENALTY * values
 
     bar = iter(announce("training the tagger")(range(_STEPS), _STEPS))
-    how: Any = {"maxiter": _STEPS - 1, "maxcor": 6}
-    best = minimize(
-        loss, np.zeros(size + 9), jac=True, method="L-BFGS-B", options=how, callback=lambda _: next(bar, None)
-    )
+    how: Any = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": _STEPS - 1, "maxcor": 6}}
+    best = minimize(loss, np.zeros(size + 9), callback=lambda _: next(bar, None), **how)
     weights = np.zeros((COLUMNS, 3))
     weights[used] = best.x[:size].reshape(-1, 3)
     return weights, best.x[size:].reshape(3, 3) + barred
