@@ -238,11 +238,10 @@ def check_release(run: Run, kb: KnowledgeBase | None) -> None:
     if others > n / 2:
         sources = (kb.source, f"{len(kb):,} entities"), (run.manifest.get("kb_source"), f"{n:,} entities")
         now, before = (source["path"] if source else f"a knowledge base of {size}" for source, size in sources)
-        raise UsageError(
-            f"{now} is another knowledge base than that of the run, {before}: {others:,} of {n:,} entities are gone "
-            "or have changed; give that of the run (--kb) or, if the other shall take its place, `arbo add --yes` "
-            "(in Python, add(..., other_kb=True))"
-        )
+        wrong = f"{now} is another knowledge base than that of the run, {before}"
+        advice = "give that of the run (--kb) or, if the other shall take its place, `arbo add --yes`"
+        hint = f"{advice} (in Python, add(..., other_kb=True))"
+        raise UsageError(f"{wrong}: {others:,} of {n:,} entities are gone or have changed; {hint}")
 
 
 def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
