@@ -196,10 +196,8 @@ def type_pairs(map_types: str) -> list[tuple[str, str]]:
     """
     pairs = [[type_.strip() for type_ in pair.split("=")] for pair in re.split(",(?=[^,]*=|$)", map_types)]
     if not all(len(pair) == 2 and all(pair) for pair in pairs):
-        raise UsageError(
-            "map_types must be like 'Chemical=drug,Disease=disease' (type of mentions=type of entities), not "
-            f"{map_types!r:.80}"
-        )
+        form = "'Chemical=drug,Disease=disease' (type of mentions=type of entities)"
+        raise UsageError(f"map_types must be like {form}, not {map_types!r:.80}")
     return [(one, other) for one, other in pairs]
 
 
@@ -257,11 +255,10 @@ def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows])
     [([0, 2], [1, 2])]
     """
     if len(groups) and len(entities) and {*map(_domain_of, groups)}.isdisjoint(map(_domain_of, entities)):
-        raise UsageError(
-            f"no entity is in a domain of the documents: the documents have {_domains(groups)}, the knowledge base "
-            f"{_domains(entities)}; mentions are compared only with entities of their own domain, so use the same "
-            "domains in both, or leave them out"
-        )
+        known = f"the documents have {_domains(groups)}, the knowledge base {_domains(entities)}"
+        rule = "mentions are compared only with entities of their own domain"
+        advice = f"{rule}, so use the same domains in both, or leave them out"
+        raise UsageError(f"no entity is in a domain of the documents: {known}; {advice}")
     return [Group(rows, entities[key], key) for key, rows in rows_by(groups).items() if key in entities]
 
 

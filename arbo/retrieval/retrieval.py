@@ -292,9 +292,8 @@ class EarlierSearch:
             if len(rows) and len(new):
                 within = lists.dissimilarity[rows, -1]
                 entering = self._find(self.encoded(rows), things.whole.taken(new), k, within=within, **how)
-                lists.ids[rows], lists.dissimilarity[rows] = engine.merged(
-                    [lists.of(rows), engine.renumbered(entering, new)], k
-                )
+                both = lists.of(rows), engine.renumbered(entering, new)
+                lists.ids[rows], lists.dissimilarity[rows] = engine.merged(both, k)
         return lists
 
 
