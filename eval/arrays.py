@@ -51,10 +51,9 @@ def _encode_hashables(labels: list[Any], name: str) -> IntArray:
 
 
 def _missing(name: str, where: npt.NDArray[Any]) -> ValueError:
-    return ValueError(
-        f"{name} has missing labels (such as NaN or None): {len(where)} in all, the first at position {where[0]} "
-        "(from 0); leave these items out, or give each its own label"
-    )
+    count = f"{len(where)} in all, the first at position {where[0]} (from 0)"
+    advice = "leave these items out, or give each its own label"
+    return ValueError(f"{name} has missing labels (such as NaN or None): {count}; {advice}")
 
 
 class Brief:

@@ -132,10 +132,8 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("ARI", "B-cubed", "CoNLL")}
     {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}
     """
-    true, pred, where = (
-        encode_labels(labels, name=name)
-        for labels, name in ((labels_true, "labels_true"), (labels_pred, "labels_pred"), (document, "document"))
-    )
+    true, pred = encode_labels(labels_true, name="labels_true"), encode_labels(labels_pred, name="labels_pred")
+    where = encode_labels(document, name="document")
     if not len(true) == len(pred) == len(where):
         lengths = f"labels_true has length {len(true)}, labels_pred {len(pred)} and document {len(where)}"
         raise ValueError(f"{lengths}; give one value for each mention")

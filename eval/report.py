@@ -196,10 +196,8 @@ def _by_method(what: str, methods: Mapping[str, str], how: Resampling | None) ->
     for name, method in methods.items():
         lines.setdefault(method, []).append(name)
     most = max(lines, key=lambda method: len(lines[method]), default="")
-    exceptions = [
-        f"{what} of {', '.join(lines[method])}: {method}, seed {how.seed}" for method in lines if method != most
-    ]
-    return [f"{what}: {most}, seed {how.seed}", *exceptions] if most else []
+    others = [f"{what} of {', '.join(lines[method])}: {method}, seed {how.seed}" for method in lines if method != most]
+    return [f"{what}: {most}, seed {how.seed}", *others] if most else []
 
 
 def _undefined_remarks(shown: Iterable[Figure | None]) -> list[str]:

@@ -87,10 +87,8 @@ class SpanScores:
 
     def __str__(self) -> str:
         lines = {"tokens": self.micro, "tokens by item": self.macro, "exact": self.exact, "overlap": self.overlap}
-        return "\n".join(
-            f"{name}: precision {of.precision:.4f}, recall {of.recall:.4f}, F1 {of.f1:.4f}"
-            for name, of in lines.items()
-        )
+        form = "{}: precision {:.4f}, recall {:.4f}, F1 {:.4f}"
+        return "\n".join(form.format(name, *ratios) for name, ratios in lines.items())
 
 
 def span_scores(gold: Spans, predicted: Spans) -> SpanScores:

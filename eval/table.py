@@ -61,10 +61,8 @@ class Table:
         lines = [self.header, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         adjust = [str.rjust if right else str.ljust for right in self.is_number]
-        body = [
-            "  ".join(put(cell, width) for put, cell, width in zip(adjust, line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
+        padded = ([put(cell, width) for put, cell, width in zip(adjust, line, widths, strict=True)] for line in lines)
+        body = ["  ".join(cells).rstrip() for cells in padded]
         return "\n\n".join("\n".join(part) for part in ([_TEXT.escape(self.title)], body, self.notes()) if any(part))
 
     def to_markdown(self) -> str:
