@@ -51,10 +51,8 @@ class Graph:
         return len(self.source)
 
     def __repr__(self) -> str:
-        return (
-            f"Graph({self.n_entities:,} entities, {self.n_mentions:,} mentions, {self.n_edges:,} edges, "
-            f"{self.weight.dtype} weights)"
-        )
+        counts = f"{self.n_entities:,} entities, {self.n_mentions:,} mentions, {self.n_edges:,} edges"
+        return f"Graph({counts}, {self.weight.dtype} weights)"
 
     @classmethod
     def from_edges(
