@@ -25,7 +25,7 @@ from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
 from arbo.retrieval.groups import fill
-from arbo.training.edges import Compared, known_elsewhere, named_examples, named_halves, thinned, train_again
+from arbo.training.edges import Compared, known_elsewhere, named_examples, thinned
 
 
 def corpus(*texts: str) -> Corpus:
@@ -267,29 +267,17 @@ def test_names_of_other_documents_teach_and_own_names_do_not() -> None:
     both = [{"spans": [[0, 4]], "entities": ["Q1"]}, {"spans": [[5, 9]], "entities": ["Q2"]}]
     documents = Corpus.of([{"id": f"d{i}", "text": f"Ada{i} Bell", "mentions": both} for i in range(4)])
     letters = ENTITY_FEATURES.index("letters")
-    halves = named_halves(arbo.Linker(kb), documents)
-    held_out = named_examples(arbo.Linker(kb), documents, documents)
+    halves, (held_out,) = named_examples(arbo.Linker(kb), documents, documents)
     assert sum(len(correct) for _, correct in halves) == len(held_out[1]) == 16
     assert sum((features[correct, letters] > 0.99).sum() for features, correct in halves) == 4  # "Bell"
     assert (held_out[0][held_out[1], letters] > 0.99).sum() == 8
-    assert named_halves(arbo.Linker(kb), documents[:1]) == []
+    assert named_examples(arbo.Linker(kb), documents[:1], documents) == ([], [])
     mention = {"spans": [[18, 20]], "entities": ["Q1"]}
     documents = Corpus.of([{"id": f"d{i}", "text": "quartz fever (QF) QF", "mentions": [mention]} for i in range(4)])
     for expand in (True, False):  # the names are those that the linker reads
         linker = arbo.Linker(kb.entities[:1], config=arbo.LinkerConfig(expand_abbreviations=expand))
-        held_out = named_examples(linker, documents, documents)
+        _, (held_out,) = named_examples(linker, documents, documents)
         assert (held_out[0][:, letters] > 0.99).all()
-
-
-def test_more_documents_teach_and_the_calibration_stays(sample: Any, learnt: arbo.EdgeModel) -> None:
-    documents, kb = sample
-    once, again = (
-        train_again(learnt, documents[:60], part, arbo.Linker(kb), names=True) for part in (documents[:60], documents)
-    )
-    assert once.settings == learnt.settings
-    assert all(more > fewer for more, fewer in zip(again.trained["pairs"], once.trained["pairs"], strict=True))
-    assert (again.mentions[7:], again.entities and again.entities[7:]) == (learnt.mentions[7:], learnt.entities[7:])
-    assert again.learnt == learnt_from(documents.tables)
 
 
 def test_a_candidate_is_as_near_as_to_the_nearest_mention_of_its_document() -> None:

@@ -76,34 +76,14 @@ def train_edges(
     train, held_out = Corpus.of(documents), Corpus.of(dev)
     compared = Compared.of(searching, train, _MOST), Compared.of(searching, held_out)
     parts = [examples(pairs, corpus, searching.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
-    if kb is not None and names and (halves := named_halves(searching, train)):
-        parts[0] = _with(parts[0], *halves)
-        parts[1] = _with(parts[1], named_examples(searching, held_out, train))
+    if kb is not None and names:
+        for part, more in zip(parts, named_examples(searching, train, held_out), strict=True):
+            features, correct = zip(part[1], *more, strict=True)
+            part[1] = np.concatenate(features), np.concatenate(correct)
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     pairs = [len(correct) for _, correct in parts[0]]
     trained = {"pairs": pairs, "recall": recall(compared[1], held_out), "encoder": searching.encoder.settings}
     return EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train.tables))
-
-
-def train_again(edges: EdgeModel, taught: Corpus, documents: Corpus, linker: Linker, *, names: bool) -> EdgeModel:
-    """Train a model that learnt from ``taught`` on more documents, these among them; its calibration stays.
-
-    As large a share of the wrong pairs is left out as before, so that the log-odds mean the same. The other arguments
-    are those of `train_edges`; ``linker`` has the knowledge base.
-    """
-    searching = linker.configured(reranker=None, edges=None)
-    assert searching.kb is not None
-    assert edges.entities is not None
-    most = _MOST * len(documents.mentions) // len(taught.mentions)
-    parts = examples(Compared.of(searching, documents, most), documents, searching.kb)
-    if names:
-        parts = _with(parts, *named_halves(searching, documents))
-    mentions, entities = (
-        Trees.fit(*part)._replace(slope=old.slope, offset=old.offset)
-        for part, old in zip(parts, (edges.mentions, edges.entities), strict=True)
-    )
-    trained = edges.trained | {"pairs": [len(correct) for _, correct in parts]}
-    return EdgeModel(mentions, entities, trained, learnt_from(documents.tables))
 
 
 def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
@@ -127,30 +107,22 @@ def _entity_examples(retrieval: Retrieval, facts: Facts, corpus: Corpus, kb: Kno
     return features[known], np.isin(mention * len(kb) + entity, right)[known]
 
 
-def named_examples(linker: Linker, corpus: Corpus, others: Corpus) -> Examples:
-    """Return examples of mentions and entities, with the names of other training documents as aliases."""
-    assert linker.kb is not None
-    named = linker.kb.with_names_of(others, expand_abbreviations=linker.config.expand_abbreviations)
-    retrieval = linker.configured(kb=named).retrieve(corpus, k=0)
-    return _entity_examples(retrieval, Facts.of(retrieval.inputs), corpus, named)
+def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Examples], list[Examples]]:
+    """Return examples to fit and to calibrate, with names of other training documents as aliases.
 
-
-def named_halves(linker: Linker, train: Corpus) -> list[Examples]:
-    """Return examples of both halves of the documents, each with the names of the other half.
-
-    With its own, each mention's name would be an alias of its gold entity. Without gold entities in both halves, there
-    are no examples.
+    Each half of them gets the names of the other half: with its own, each mention's name would be an alias of its gold
+    entity. Without gold entities in both halves, there are no examples.
     """
+    assert linker.kb is not None
     halves = train[::2], train[1::2]
     if not all(Gold.of(half, linker.kb).in_kb.any() for half in halves):
-        return []
-    return [named_examples(linker, half, other) for half, other in (halves, halves[::-1])]
-
-
-def _with(parts: list[Examples], *more: Examples) -> list[Examples]:
-    """Add examples of mentions and entities to the last part."""
-    features, correct = zip(parts[-1], *more, strict=True)
-    return [*parts[:-1], (np.concatenate(features), np.concatenate(correct))]
+        return [], []
+    parts = []
+    for corpus, others in ((halves[0], halves[1]), (halves[1], halves[0]), (dev, train)):
+        named = linker.kb.with_names_of(others, expand_abbreviations=linker.config.expand_abbreviations)
+        retrieval = linker.configured(kb=named).retrieve(corpus, k=0)
+        parts.append(_entity_examples(retrieval, Facts.of(retrieval.inputs), corpus, named))
+    return parts[:2], parts[2:]
 
 
 def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:

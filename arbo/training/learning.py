@@ -2,7 +2,7 @@
 
 The documents are divided by the hashes of their ids. Three fifths teach, another chooses the thresholds, and the last,
 which is kept apart, says what each step brings; a step that brings nothing is left out. In the end all documents give
-their names and train the edges and the tagger.
+their names and train the tagger.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,12 @@ import numpy as np
 from arbo.data import Corpus
 from arbo.data.fingerprint import hash_of
 from arbo.data.gold import Gold
-from arbo.edges.model import EdgeModel
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, find
 from arbo.spans.tagger import Tagger
-from arbo.training.edges import train_again, train_edges
+from arbo.training.edges import train_edges
 from arbo.training.tagger import train_tagger
 
 _PARTS = (0, 1, 2), (3,), (4,), (0, 1, 2, 3)
@@ -92,8 +91,6 @@ def learn(linker: Linker, documents: Iterable[Any], *, finds: bool = False, tune
         train = partial(train_tagger, kb=base, expand_abbreviations=expand, announce=linker.announce)
         before, after = (_linked(measured, finder, apart) for finder in (DictionaryFinder(expand), train(others)))
         tagger = train(corpus) if helps("tagger", before, after, "F1 of linked mentions") else None
-    if isinstance(measured.edges, EdgeModel) and measured.edges is not linker.edges:
-        measured = measured.configured(edges=train_again(measured.edges, teach, corpus, linker, names=has_names))
     return Learnt(measured.configured(kb=whole) if has_names else measured, tagger, tuple(lines))
 
 
