@@ -339,7 +339,7 @@ def test_an_explanation_names_the_average_and_no_edge(sample: Sample) -> None:
     assert "the limit of average linkage is 0.500" in text
     assert "mention threshold" not in text
     text = str(result.explain(alone.mentions[0].id))
-    assert "alone: no NIL cluster has an average dissimilarity of at most 0.500" in text
+    assert "alone: no other cluster has an average dissimilarity of at most 0.500" in text
 
 
 def test_a_giant_of_average_linkage(sample: Sample) -> None:
