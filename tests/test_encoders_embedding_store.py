@@ -76,7 +76,7 @@ def test_damaged_files_are_made_again(tmp_path: Path, bert: Tower, caplog: pytes
     assert said.startswith(f"{victim} is ignored")
     assert not (tmp_path / "trap").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(arbo.UsageError, match=r"cannot keep embeddings in .*, or choose another \(--cache\)"):
+    with pytest.raises(arbo.UsageError, match=r"cannot keep embeddings .*, or choose another \(--set cache=FOLDER\)"):
         embed(bert, tmp_path / "file")
 
 

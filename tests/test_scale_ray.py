@@ -193,12 +193,12 @@ def given_gpus() -> int:
 def test_a_folder_that_a_machine_does_not_see_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = Part.of(tmp_path, "part", number=1)
     monkeypatch.setattr(parts, "_SEEN", 0)
-    with pytest.raises(UsageError, match="on a disk that all nodes share"):
+    with pytest.raises(UsageError, match="on a disk of all nodes"):
         part.arrays()
     monkeypatch.setattr(parts, "_SEEN", 60)
     late = threading.Timer(0.2, part.make, (make, 1))
     late.start()
     assert part.arrays()["number"][0] == 1
     late.join()
-    with pytest.raises(UsageError, match="on a disk that all nodes share"):
+    with pytest.raises(UsageError, match="on a disk of all nodes"):
         Part.of(tmp_path / "absent", "part").arrays()

@@ -32,7 +32,7 @@ class Corpus(OnDemand[Document]):
     has the format and path of the graph whose nodes they are. Objects are made of `tables` when somebody looks at them.
 
     >>> Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
-    Corpus(1 documents, 1 mentions)
+    Corpus(1 document, 1 mention)
     """
 
     together, keeps_all = 1 << 8, True
