@@ -120,7 +120,7 @@ def row_of(name: str) -> Row:
     linker = arbo.Linker()
     if (corpus := name.removesuffix(" as a graph")) in names_model.TEXTS:
         threshold = NamesModel.shipped().threshold
-        columns = names.graph.get("evidence")
+        columns = names.graph.get("evidence") if isinstance(names, Corpus) else None
         unseen = NamesModel(names_model.fitted(corpus), threshold)
         edges: Any = Evidence(unseen, columns) if columns else unseen
         linker = arbo.Linker(config=arbo.LinkerConfig(evidence=columns).of_list(), edges=edges)
