@@ -312,10 +312,8 @@ class Linker:
             names = Evidence(names, columns)
         if self.kb is not None:
             return self.configured(edges=names)
-        encoder, config = (
-            replace(self.encoder, most_names=_MOST_NAMES),
-            replace(self.config.of_list(), evidence=columns),
-        )
+        encoder = replace(self.encoder, most_names=_MOST_NAMES)
+        config = replace(self.config.of_list(), evidence=columns)
         return self.configured(config=config, edges=names, encoder=encoder)
 
     def _like(self, memory: Memory) -> Self:

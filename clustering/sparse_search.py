@@ -64,9 +64,8 @@ class Bounds(NamedTuple):
         longest = longest or 1.0
         n = (len(rows.indptr) - 1) * GROUPS
         room = np.empty(n + GROUPS, np.uint8)
-        sketch = room[(begin := -room.ctypes.data % GROUPS) : begin + n].reshape(
-            -1, GROUPS
-        )  # each is a line of a cache
+        begin = -room.ctypes.data % GROUPS  # so that each sketch is a line of a cache
+        sketch = room[begin : begin + n].reshape(-1, GROUPS)
         _sketches(rows, longest, sketch)
         return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest), sketch)
 

@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "tests", "benchmarks")
 
 BUDGETS = {
-    "arbo": 1289,  # 2,200 with pipeline, text, kb and sample
+    "arbo": 1287,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2596,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
     "arbo/corrections": 1262,  # 1,000 before several entities, ids, whole names, pairs, later sittings, agreement (100)
     "arbo/data": 2705,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
-    "arbo/edges": 1963,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
+    "arbo/edges": 1966,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
     "arbo/encoders": 2484,  # 2,700
     "arbo/explore": 772,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3538,  # 3,300 before quotes, comments, wrong guesses, tags, graphs (480), CorefUD (240)
@@ -41,7 +41,7 @@ BUDGETS = {
     "arbo/spans": 1095,  # 1,100 before a tagger (270)
     "arbo/text": 714,  # normalises many names in one pass; signs
     "arbo/training": 2230,  # 3,200
-    "clustering": 3547,  # 4,500
+    "clustering": 3546,  # 4,500
     "eval": 2998,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""

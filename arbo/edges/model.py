@@ -8,7 +8,7 @@ knowledge base, edges lead back to an earlier mention of the document only if th
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -30,7 +30,7 @@ from arbo.edges.features import (
     mention_features,
     mention_pairs,
 )
-from arbo.edges.trees import Trees
+from arbo.edges.trees import Trees, blocks
 from arbo.engine import Floats, Ids, Neighbors, in_parallel
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, write_json
@@ -108,7 +108,7 @@ class EdgeModel:
     def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         weight = np.empty(len(first), np.float32)
-        for some in blocks(len(first)):
+        for some in blocks(len(first), _BLOCK):
             features = mention_features(facts, first[some], second[some])
             weight[some] = weights_of(self.mentions.scores(features), features, MENTION_FEATURES)
         back = ~facts.nameless[second]
@@ -125,7 +125,7 @@ class EdgeModel:
         mention, entity = np.nonzero(ids >= 0)[0], ids[ids >= 0]
         about = facts, EntityNames.of(kb, entity), facts.with_documents(retrieval)
         weight = np.empty(len(entity), np.float32)
-        for some in blocks(len(entity)):
+        for some in blocks(len(entity), _BLOCK):
             features = entity_features(*about, mention[some], entity[some])
             weight[some] = weights_of(self.entities.scores(features), features, ENTITY_FEATURES)
         scores = np.full(ids.shape, -np.inf, np.float32)
@@ -173,11 +173,6 @@ def weights_of(log_odds: LogOdds, features: Floats, names: tuple[str, ...]) -> F
     return np.asarray(1 - 1 / (1 + np.exp(-log_odds)) + _TRACE * (1 - letters), np.float32)
 
 
-def blocks(n: int, size: int = _BLOCK) -> Iterator[slice]:
-    """Yield slices that divide ``n`` pairs into blocks; only the features of one block are in memory at a time."""
-    return (slice(begin, begin + size) for begin in range(0, n, size))
-
-
 def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], LogOdds]) -> Reasons:
     """Return the features that counted most for ``n`` pairs; ``shares_of`` returns all shares of a block of pairs."""
     reasons = Reasons(np.empty((n, _N_REASONS), object), np.empty((n, _N_REASONS), np.float32))
@@ -187,5 +182,5 @@ def largest_shares(names: tuple[str, ...], n: int, shares_of: Callable[[slice], 
         features = np.broadcast_to(np.array(names, object), shares.shape)
         reasons.features[some], reasons.log_odds[some] = Reasons.of(features, shares, _N_REASONS)
 
-    in_parallel(fill, [*blocks(n, _BLOCK // 5)])  # shares take more memory than features
+    in_parallel(fill, blocks(n, _BLOCK // 5))  # shares take more memory than features
     return reasons

@@ -161,13 +161,7 @@ def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
     word = np.fromiter(coded, np.int64)[ranges((np.cumsum(size) - size)[part], size[part])]
     n_words = np.diff(np.append(0, np.cumsum(size[part]))[first])
     place, length = np.arange(len(word)) - np.repeat(np.cumsum(n_words) - n_words, n_words), n_words.clip(max=MOST - 1)
-    as_number, is_long, counts = np.arange(len(number)), np.ones(len(number), bool), np.zeros(len(number), bool)
-    for numeral in ROMAN.keys() & number.keys():
-        is_long[number[numeral]] = len(numeral) > 1
-        as_number[number[numeral]] = number.setdefault(ROMAN[numeral], len(number))
-    counts[[number[one] for one in NUMBERED & number.keys()]] = True
-    is_numeral = (place > 0) & (is_long[word] | np.append(False, counts[word])[:-1])
-    word = np.where(is_numeral, as_number[word], word)
+    word = _with_numbers(number, word, place)
     may = np.asarray(pc.match_substring_regex(distinct.array, MAY_HAVE_SIGNS))[part]
     rows, last = np.flatnonzero(np.diff(np.append(0, np.cumsum(may))[first])), np.full(len(length), -1)
     signs = [*map(signs_of, spans.taken(rows).strings())]
@@ -177,6 +171,17 @@ def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
     encoded, every = pa.array(token).dictionary_encode(), [*number]
     tokens = [every[code] for code in encoded.dictionary.to_pylist()]
     return tokens, encoded.indices.to_numpy().astype(np.int64), np.append(0, np.cumsum(length + (last >= 0)))
+
+
+def _with_numbers(number: dict[str, int], word: Ids, place: Ids) -> Ids:
+    """Return the numbers of words, with those of figures for Roman numerals; ``place`` is that in the name."""
+    as_figure, is_long, counts = np.arange(len(number)), np.ones(len(number), bool), np.zeros(len(number), bool)
+    for numeral in ROMAN.keys() & number.keys():
+        is_long[number[numeral]] = len(numeral) > 1
+        as_figure[number[numeral]] = number.setdefault(ROMAN[numeral], len(number))
+    counts[[number[one] for one in NUMBERED & number.keys()]] = True
+    is_numeral = (place > 0) & (is_long[word] | np.append(False, counts[word])[:-1])
+    return np.where(is_numeral, as_figure[word], word)
 
 
 class _Memory(NamedTuple):

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
-from arbo.edges.model import LogOdds, blocks, largest_shares, weights_of
+from arbo.edges.model import LogOdds, largest_shares, weights_of
 from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
-from arbo.edges.trees import Trees
+from arbo.edges.trees import Trees, blocks
 from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree, in_parallel
 from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import looked_up
@@ -31,7 +31,6 @@ _PENALTY, _FAR = 4.0, 2.0
 """What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
 _OWN_WORDS, _RIGHT = 0.5, 0.45
 """In a list of terms: what words of their own cost in log-odds, and the expected share of right pairs in clusters."""
-_TOGETHER = 20_000  # pairs that a thread weighs at once
 _KEPT = "names."  # what the names of the arrays that a run keeps begin with
 
 
@@ -80,7 +79,7 @@ class NamesModel:
             is_far = np.isnan(features[:, NAME_FEATURES.index("letters")])
             log_odds[some] = self.trees.scores(features) - _PENALTY * differ(features) - _FAR * is_far
 
-        in_parallel(weigh, [*blocks(len(first), _TOGETHER)])
+        in_parallel(weigh, blocks(len(first)))
         return log_odds
 
     def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
@@ -93,7 +92,7 @@ class NamesModel:
             log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
             weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
 
-        in_parallel(weigh, [*blocks(len(first), _TOGETHER)])
+        in_parallel(weigh, blocks(len(first)))
         return weight
 
     def _shares(self, names: ComparedNames, first: Ids, second: Ids) -> Reasons:

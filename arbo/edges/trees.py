@@ -11,7 +11,12 @@ from threadpoolctl import threadpool_limits
 from arbo.engine import Floats, in_parallel, kernel
 from arbo.errors import DataError
 
-_MANY, _TOGETHER = 50_000, 20_000
+_MANY = 50_000
+
+
+def blocks(n: int, size: int = 20_000) -> list[slice]:
+    """Return slices that divide ``n`` pairs into blocks, each of which a thread may take."""
+    return [slice(begin, begin + size) for begin in range(0, n, size)]
 
 
 class Trees(NamedTuple):
@@ -82,8 +87,7 @@ class Trees(NamedTuple):
         return self.slope * self._added(features, np.zeros(features.shape), True)
 
     def _added(self, features: Floats, total: npt.NDArray[np.float64], by_feature: bool) -> npt.NDArray[np.float64]:
-        parts = [slice(begin, begin + _TOGETHER) for begin in range(0, len(features), _TOGETHER)]
-        in_parallel(lambda part: _add(features[part], self[:7], total[part], by_feature), parts)
+        in_parallel(lambda part: _add(features[part], self[:7], total[part], by_feature), blocks(len(features)))
         return total
 
     @classmethod
