@@ -85,13 +85,13 @@ def pairs_of(some: NamedList) -> Pairs:
         clusters.setdefault(name, set()).add(cluster)
     of_list = arbo.Linker(config=arbo.LinkerConfig().of_list())
     near = of_list.retrieve(Corpus.of(some.names), k=NamesModel.neighbors, in_order=True)
-    compared = ComparedNames.of(near)
+    compared = ComparedNames.of(near).alike()
     names = near.inputs.taken(compared.rows).names
-    first, second = compared.pairs()
+    first, second = compared.pairs(all_kinds=True)
     right = [
         bool(clusters[names[a]] & clusters[names[b]]) for a, b in zip(first.tolist(), second.tolist(), strict=True)
     ]
-    features = compared.table.features(first, second, compared.lists)
+    features = compared.features(first, second)
     may = ~differ(features)
     return Pairs(features[may], np.array(right)[may])
 

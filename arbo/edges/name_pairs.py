@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.arrow import numbers, strings
 from arbo.encoders.string_table import Spans
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, kernel, ranges, sorted_unique
 from arbo.text.name_tokens import (
@@ -140,6 +141,35 @@ class NameTable(NamedTuple):
         _ranks(first, second, lists, out[:, _OF_PAIR:OF_LIST])
         out[:, OF_LIST:] = self.earlier.of_list
         return out
+
+
+def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]:
+    """Return the pairs of a word in capitals and a name with these initials, or one more, for its legal form.
+
+    With ``some``, (names,), one name of each pair is one of these.
+
+    >>> acronyms(["I.B.M.", "International Business Machines Corp", "Bank of Avalon", "BA"])
+    (array([3, 0]), array([2, 1]))
+    """
+    array = strings(names)
+    short = np.flatnonzero(pc.match_substring_regex(array, r"^(\p{Lu}\.?){2,8}$"))
+    words = pc.replace_substring(array.take(numbers(short)), ".", "")
+    long = np.arange(len(names) if len(short) else 0) if some is None or some[short].any() else np.flatnonzero(some)
+    initials = pc.replace_substring_regex(array.take(numbers(long)), "([^ -])[^ -]*[ -]?", r"\1")
+    initials = pc.replace_substring_regex(initials, "[a-z&]", "")
+    long, initials = (
+        long[is_mixed := ~np.asarray(pc.utf8_is_upper(array.take(numbers(long))))],
+        initials.filter(is_mixed),
+    )
+    code, found = np.asarray(pc.index_in(words, words.unique())), []
+    order = np.argsort(code, kind="stable")
+    for own in (initials, pc.utf8_slice_codeunits(initials, 0, -1)):
+        of_long = np.asarray(pc.fill_null(pc.index_in(own, words.unique()), -1))
+        first, stop = (np.searchsorted(code[order], of_long, side) for side in ("left", "right"))
+        found.append((short[order[ranges(first, stop - first)]], np.repeat(long, stop - first)))
+    shorts, longs = map(np.concatenate, zip(*found, strict=True))
+    chosen = np.ones(len(shorts), bool) if some is None else some[shorts] | some[longs]
+    return shorts[chosen], longs[chosen]
 
 
 def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from arbo.data import KnowledgeBase
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, largest_shares, weights_of
-from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
+from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, OF_LIST, EarlierNames, NameTable, acronyms, differ
 from arbo.edges.trees import Trees, blocks
 from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree, in_parallel
 from arbo.retrieval.groups import fill
@@ -65,7 +65,7 @@ class NamesModel:
 
         ``kb`` must be None; each name of ``retrieval`` should have at least `neighbors` neighbours.
         """
-        names = ComparedNames.of(retrieval, self.earlier)
+        names = ComparedNames.of(retrieval, self.earlier).alike()
         scored, shares = names.scored(self._weights), partial(self._shares, names)
         limit = names.threshold(scored, self.threshold)
         return names.weighed(retrieval, k, scored, scored.scores, self.settings, limit, shares)
@@ -84,10 +84,10 @@ class NamesModel:
 
     def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
         """Return the weights of pairs of names; 1 for those that `differ`."""
-        weight, table, are_terms = np.ones(len(first), np.float32), names.table, names.first_names.are_terms[0]
+        weight, are_terms = np.ones(len(first), np.float32), names.first_names.are_terms[0]
 
         def weigh(some: slice) -> None:
-            features = table.features(first[some], second[some], names.lists)
+            features = names.features(first[some], second[some])
             may = ~differ(features, are_terms)
             log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
             weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
@@ -101,7 +101,7 @@ class NamesModel:
         return largest_shares(
             IN_WORDS,
             len(first),
-            lambda part: self.trees.shares(names.table.features(first[part], second[part], names.lists))[:, :OF_LIST],
+            lambda part: self.trees.shares(names.features(first[part], second[part]))[:, :OF_LIST],
         )
 
 
@@ -164,12 +164,28 @@ class ComparedNames:
         names = replace(self, rows=self.rows[some], lists=lists._replace(ids=number[lists.ids]), names=few)
         return names, *ends.reshape(2, -1)
 
-    def pairs(self, some: Bools | None = None) -> tuple[Ids, Ids]:
-        """Return the distinct pairs of names of which one is a neighbour of the other; with ``some``, one of these."""
+    def alike(self) -> Self:
+        """Return the names with those neighbours alone that have letters in common, since ids order the others."""
+        ids, dissimilarity = self.lists
+        return replace(self, lists=Neighbors(np.where(dissimilarity < 1, ids, -1), dissimilarity))
+
+    def pairs(self, some: Bools | None = None, *, all_kinds: bool = False) -> tuple[Ids, Ids]:
+        """Return the distinct pairs of names of which one is a neighbour, or of ``all_kinds`` an acronym, of the other.
+
+        With ``some``, (names,), one name of each pair is one of these.
+        """
         ids = self.lists.ids
         is_near = ids >= 0 if some is None else (ids >= 0) & (some[ids] | some[:, None])
         source, target = ids[is_near], np.repeat(np.arange(len(ids)), is_near.sum(axis=1))
+        if all_kinds:
+            source, target = map(np.append, (source, target), acronyms(self.names, some))
         return distinct(np.minimum(source, target), np.maximum(source, target), len(ids))
+
+    def features(self, first: Ids, second: Ids) -> Floats:
+        """Return the features of pairs of names, those of letters 0 for names that are no neighbours."""
+        features = self.table.features(first, second, self.lists)
+        np.nan_to_num(features[:, NAME_FEATURES.index("letters") : OF_LIST], copy=False)
+        return features
 
     def near(self, first: Ids, second: Ids) -> Bools:
         """Return for each pair whether one name is a neighbour of the other; (pairs,)."""
@@ -181,14 +197,14 @@ class ComparedNames:
     def scored(self, score: Callable[[ComparedNames, Ids, Ids], Any]) -> PairScores:
         """Score the pairs of names; those whose names have the neighbours of an earlier run are its pairs."""
         if self.earlier is None or self.as_before is None:
-            pairs = self.pairs()
+            pairs = self.pairs(all_kinds=True)
             return PairScores(np.column_stack(pairs), score(self, *pairs))
         is_new, n = self.as_before < 0, len(self.rows)
         number = np.full(1 + max(self.as_before.max(initial=0), self.earlier.pairs.max(initial=0)), -1, np.int32)
         number[self.as_before[~is_new]] = np.flatnonzero(~is_new)
         known = number[self.earlier.pairs]
         stays = (known[:, 0] >= 0) & (known[:, 1] >= 0)
-        known, new = known[stays], self.pairs(is_new)
+        known, new = known[stays], self.pairs(is_new, all_kinds=True)
         place = np.searchsorted(known[:, 0] * np.int64(n) + known[:, 1], new[0] * n + new[1])
         scores = np.insert(self.earlier.scores[stays], place, score(*self.of_pairs(*new)))
         return PairScores(np.insert(known, place, np.column_stack(new), axis=0), scores)
