@@ -118,6 +118,10 @@ def main() -> None:
     except ArboError as error:
         console.complain(str(error))
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
+    except (SystemError, RuntimeError) as error:
+        if not isinstance(error.__cause__, SystemExit):
+            raise
+        raise error.__cause__ from None  # of `_interrupted`, within numba or an import
     finally:
         errors.shown = False
         gc.freeze()  # so that the exit does not search them for cycles

@@ -148,7 +148,7 @@ def tables_of_names(table: Any, names: Sequence[Any], ids: Sequence[Any] = (), f
         labels = own
     if further:
         kept = parsed(metadata) if any(metadata) else [{}] * len(names)
-        encode = json.JSONEncoder(default=str).encode
+        encode = json.JSONEncoder(default=objects.written).encode
         metadata = [encode({**row, **more}) if row or more else None for row, more in zip(kept, further, strict=True)]
     return Tables.of_names(labels, names, metadata)
 

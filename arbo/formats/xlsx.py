@@ -12,6 +12,7 @@ from zipfile import BadZipFile, ZipFile
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.data.objects import written
 from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE
@@ -99,4 +100,5 @@ def _cell(excel: Any, sheet: Any, value: Any) -> Any:
 
 def _text(value: Any) -> str:
     """Return a cell as text; Excel makes numbers of ids such as 114480."""
-    return "" if value is None else f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+    value = f"{value:.0f}" if isinstance(value, float) and value.is_integer() else value
+    return "" if value is None else written(value)
