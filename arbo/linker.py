@@ -59,13 +59,13 @@ class Linker:
         encoder: the encoder of mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its
             package, or a name on the Hugging Face Hub; or a `SentenceTransformer` or another object that has its method
             ``encode``. The default, ``ngram`` (character n-grams), needs no weights.
-        config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``; None: defaults.
+        config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``; None: those of
+            the edge model for a knowledge base, otherwise the defaults.
         announce: shows the progress of what takes more than two seconds, see `arbo.progress`; by default a bar.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
             function of mentions and their candidates. `discover` does not use it.
-        edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
-            ``english`` for the edge model that arbo contains.
+        edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), or its file.
         over: embeds and searches elsewhere, such as in other processes or on Ray, see `arbo.scale.work.opened`; None:
             in this process. The result is the same.
 
@@ -84,7 +84,7 @@ class Linker:
 
     kb: KnowledgeBase | None = None
     encoder: Encoder = field(default_factory=NgramEncoder)
-    config: LinkerConfig = field(default_factory=LinkerConfig)
+    config: LinkerConfig = None  # type: ignore[assignment]  # __post_init__ replaces None
     announce: Announce = on_screen
     tuning: Tuning | None = None
     reranker: Reranker | None = None
@@ -108,7 +108,8 @@ class Linker:
 
             vars(self)["edges"] = EdgeModel.load(self.edges)
         if not isinstance(self.config, LinkerConfig):
-            vars(self)["config"] = LinkerConfig.from_dict({} if self.config is None else self.config)
+            own = getattr(self.edges, "config", {}) if self.config is None and self.kb else self.config
+            vars(self)["config"] = LinkerConfig.from_dict(own or {})
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
             raise UsageError("a linker cannot use a reranker and an edge model together; leave out one of them")

@@ -11,7 +11,7 @@ Accuracy by method, and 95 % intervals of `arborescence` and `minimax`, by draws
 edges and 0.9 on edges between mentions, in all rows.
 
 **genres**: `linking` on each genre of GUM (its training and development documents) with `learnt` edges of the other
-genres; `n-grams`: no thresholds.
+genres: `default` with the settings that their development documents chose. `n-grams`: no thresholds.
 
 **clusters**: entities and events of ECB+, gold mentions, no topics, no knowledge base. `n-grams`: the threshold chosen
 on the development part by ARI. `trained on ...`: learnt edges with the threshold 0.5, or chosen the same way.
@@ -19,9 +19,9 @@ on the development part by ARI. `trained on ...`: learnt edges with the threshol
 **pairs**: average precision of the probability that two mentions mean the same, over the pairs that are compared;
 `letters` is the similarity of character n-grams alone.
 
-**left_out**: the model for English trained without the corpus, applied to its test part (all of HIPE and Wiki-Fair),
-gold mentions, no knowledge base. HIPE's rows are of the model as it is shipped, which raises the log-odds of pairs
-across documents; the other rows are of models that do not, since this was chosen on their corpora. `pairs` is the
+**left_out**: edges trained on GUM, ECB+ and Wiki-Fair without the corpus, applied to its test part (all of HIPE and
+Wiki-Fair), gold mentions, no knowledge base. HIPE's rows are of edges with raised log-odds of pairs across documents;
+the other rows are of edges without, since this was chosen on their corpora. `pairs` is the
 average precision over the pairs that are compared (`n-grams`: similarity of their letters). `names`: the same model on
 the distinct names of persons, organisations and places of these mentions, each in a document of its own: precision,
 recall and F1 of the pairs that are put together. Each row is a kept cell.
@@ -41,9 +41,6 @@ are the defaults with k = 4, those of `linking` with k = 4, or chosen on the dev
 The last columns are 95 % intervals of the difference to `arborescence`, by draws of documents. `names to nameless` is
 what arbo does.
 
-`python benchmarks/edges.py --english arbo/edges/english.json --data ../shared/data` makes the model for English that
-arbo ships, the same file each time.
-
 Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
@@ -52,7 +49,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 from library.annotated import ACROSS, CORPORA, LICENSED, names_alone, raised, train_english
@@ -142,6 +138,7 @@ def genres(parts: dict[str, Corpus]) -> Iterator[tuple[str, Row]]:
             method: arbo.Linker(kb, config=replace(FREE, method=method), edges=edges)
             for method in ("arborescence", "minimax")
         }
+        systems["default"] = arbo.Linker(kb, edges=edges)
         right = {name: right_links(linker, own)[known].mean() for name, linker in systems.items()}
         rows.append({"genre": genre, "mentions": int(known.sum()), **right})
         yield "genres", rows[-1]
@@ -195,14 +192,13 @@ def pairs(parts: dict[str, dict[str, Corpus]], models: dict[str, arbo.EdgeModel]
 
 
 def without(group: str) -> arbo.EdgeModel:
-    """Return the model for English trained without a group of corpora, and keep it."""
+    """Return edges trained on corpora of English without a group, and keep them; see `raised` for HIPE."""
     learnt = [name for name in LICENSED if name not in GROUPS[group]]
-    if len(learnt) == len(LICENSED):
-        return arbo.EdgeModel.load("english")
     file = MODELS / f"edges.{hashed([learnt, MENTION_FEATURES])}.json"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        train_english(learnt).save(file)
+        model = train_english(learnt)
+        (raised(model) if len(learnt) == len(LICENSED) else model).save(file)
     return arbo.EdgeModel.load(file)
 
 
@@ -337,15 +333,10 @@ def kept(cells: Cells, order: list[Cell], make: Callable[[Cell], Cell]) -> list[
 
 
 def main() -> None:
-    """Measure everything and record it; with `--english` make the model that arbo ships instead."""
+    """Measure everything, or the genres alone, and record it."""
     parser = parser_of(__doc__)
-    parser.add_argument("--english", type=Path, metavar="FILE", help="train the model for English, write it, and stop")
     parser.add_argument("--genres", action="store_true", help="measure the table of genres alone")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the corpora, for --english")
-    given = parser.parse_args()
-    if given.english:
-        raised(train_english(LICENSED, given.data)).save(given.english)
-    elif given.genres:
+    if parser.parse_args().genres:
         collected_rows(tables := Tables(), genres(corpora()["GUM"]))
         record_table("edges", "genres", tables["genres"], by_row(tables))
     else:

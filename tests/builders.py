@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -155,6 +156,13 @@ def save_data(folder: Path, documents: Iterable[arbo.Document], kb: arbo.Knowled
     Corpus.of(documents).to_jsonl(folder / "docs.jsonl")
     kb.to_jsonl(folder / "kb.jsonl")
     return linking(folder, "docs.jsonl")
+
+
+@cache
+def sample_edges() -> arbo.EdgeModel:
+    """Train edges between mentions on the sample."""
+    documents, _ = arbo.load_sample()
+    return arbo.train_edges(documents[:60], documents[60:])
 
 
 def sample_files(folder: Path) -> Path:

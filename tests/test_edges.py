@@ -3,13 +3,13 @@
 import functools
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from builders import sample_edges
 from conftest import Run
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -196,7 +196,7 @@ def test_direction_of_edges_within_a_document(linking: bool) -> None:
 
 def test_learnt_edges_link_better_than_names_alone_in_any_order(learnt: arbo.EdgeModel) -> None:
     documents, kb = arbo.load_sample()
-    linker, some = arbo.Linker(kb, edges=learnt), documents[60:]
+    linker, some = arbo.Linker(kb, edges=learnt, config=arbo.LinkerConfig()), documents[60:]
     names, edges, backwards = arbo.Linker(kb).link(some), linker.link(some), linker.link(Corpus(reversed(some)))
     one, other = names.evaluate().as_dict(), edges.evaluate().as_dict()
     assert other["linking"]["accuracy"] > one["linking"]["accuracy"] + 0.03
@@ -305,9 +305,26 @@ def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:
     assert (len(features), int(correct.sum())) == (3 + 1 + 3, 1)
 
 
+def test_a_model_brings_its_settings_for_a_knowledge_base(learnt: arbo.EdgeModel, tmp_path: Path, run: Run) -> None:
+    documents, kb = arbo.load_sample()
+    edges, dev, out = tmp_path / "edges.json", tmp_path / "dev.jsonl", tmp_path / "run"
+    learnt.save(edges)
+    documents[60:].to_jsonl(dev)
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    chosen = arbo.LinkerConfig.from_dict(learnt.config)
+    assert chosen.confidence
+    assert arbo.Linker(kb, edges=edges).config == chosen != arbo.LinkerConfig() == arbo.Linker(edges=edges).config
+    assert run("link", dev, "--kb", tmp_path / "kb.jsonl", "--edges", edges, "--k", 3, "--out", out).code == 0
+    assert arbo.Result.load(out).manifest["config"] == replace(chosen, k=3).as_dict()
+    assert run("discover", dev, "--edges", edges, "--out", out).code == 0
+    assert arbo.Result.load(out).manifest["config"] == arbo.LinkerConfig().as_dict()
+    edges.write_text(edges.read_text("utf-8").replace('"config": {', '"config": {"x": 1, '), "utf-8")
+    assert "edges.json" in run("link", dev, "--kb", tmp_path / "kb.jsonl", "--edges", edges, "--out", out).told
+
+
 def test_explanations_name_the_features_that_counted(learnt: arbo.EdgeModel, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
-    result = arbo.Linker(kb, edges=learnt).link(documents[60:])
+    result = arbo.Linker(kb, edges=learnt, config=arbo.LinkerConfig()).link(documents[60:])
     result.save(tmp_path / "run")
     read = arbo.Result.load(tmp_path / "run")
     linked = next(link for link in read.links if link.parent_is_mention)
@@ -323,27 +340,19 @@ def test_explanations_name_the_features_that_counted(learnt: arbo.EdgeModel, tmp
     assert any("by log-odds: " in str(read.explain(mention.id)) for mention in found.mentions)
 
 
-def test_arbo_contains_a_model_for_english() -> None:
+def test_learnt_edges_know_more_than_letters() -> None:
     documents, _ = arbo.load_sample()
-    model = arbo.EdgeModel.load(Path("english"))
-    *_, features, correct = Compared.of(arbo.Linker(), documents)
+    model, new = sample_edges(), documents[60:]
+    *_, features, correct = Compared.of(arbo.Linker(), new)
     letters = features[:, MENTION_FEATURES.index("letters")]
     learnt = average_precision_score(correct, model.mentions.scores(features))
-    assert learnt > average_precision_score(correct, letters) + 0.1
-    found = arbo.Linker(edges="english").discover(documents)
+    assert learnt > average_precision_score(correct, letters) + 0.05
+    found = arbo.Linker(edges=model).discover(new)
     assert found.manifest["encoder"]["edges"] == model.settings
     assert found.evaluate().as_dict()["coreference"]["conll"] > 0.7
     assert model.trained["recall"]["all"] > 0.5
-    assert not found.warnings
-
-
-def test_the_model_for_english_knows_its_corpora(shared: Callable[[str], Path]) -> None:
-    """Whatever part, and whatever blanks; each corpus says so once."""
-    for file in ("ecbplus/ECB_Test_corpus.txt", "gum/GUM_dev_corpus.txt"):
-        documents = arbo.read_documents(shared(f"data/{file}"), "ecbplus")[:3]
-        bare = [replace(one, text=one.text + "\n", mentions=()) for one in documents]
-        (warning,) = arbo.Linker(edges="english").discover([*bare, *arbo.load_sample()[0][:2]]).warnings
-        assert warning.startswith("3 of 5 documents are among those that the edge model was trained on, or of the same")
+    (warning,) = arbo.Linker(edges=model).discover(documents[58:62]).warnings
+    assert warning.startswith("2 of 4 documents are among those that the edge model was trained on, or of the same")
 
 
 def test_hashes_of_documents_stay_the_same() -> None:

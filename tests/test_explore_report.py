@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from builders import document, linker
+from builders import document, linker, sample_edges
 from conftest import Run, Sample
 from rerankers import Oracle
 
@@ -98,17 +98,19 @@ CORRECTIONS += [{"mention": "D02-1", "new": "a thing"}, {"same": ["D03-0", "D04-
     [
         *(({"method": method}, {}, []) for method in METHODS),
         ({"nil_linkage": "average", "nil_threshold": 0.3}, {}, []),
-        ({}, {"edges": "english"}, []),
-        ({}, {"reranker": READER}, []),
+        ({}, {"edges": sample_edges}, []),
+        ({}, {"reranker": lambda: READER}, []),
         # Which mentions are sure of their entity depends on the thresholds of the run, and stays in its cuts.
         ({"spread": "same-name"}, {}, CORRECTIONS),
-        ({"method": "minimax", "spread": "same-name"}, {"edges": "english"}, CORRECTIONS),
+        ({"method": "minimax", "spread": "graph"}, {"edges": sample_edges}, CORRECTIONS),
     ],
     ids=[*METHODS, "average", "edges", "reranker", "corrections", "both"],
 )
 def test_cuts_are_the_links_at_these_thresholds(sample: Sample, settings: Any, models: Any, corrections: Any) -> None:
     documents, kb = sample
-    own = arbo.Linker(kb, config=replace(arbo.LinkerConfig(), **settings), **models)
+    own = arbo.Linker(
+        kb, config=replace(arbo.LinkerConfig(), **settings), **{name: of() for name, of in models.items()}
+    )
     result = own.link(documents, corrections)
     cuts = cuts_of(result)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from builders import document, kb_of, linker, python
+from builders import document, kb_of, linker, python, sample_edges
 from conftest import Sample
 from scipy.sparse.csgraph import minimum_spanning_tree
 
@@ -202,7 +202,7 @@ def links_alone(one: arbo.Linker, documents: list[arbo.Document]) -> list[Any]:
 @pytest.mark.slow
 def test_links_by_learnt_edges_are_those_of_each_document_alone() -> None:
     documents = SAMPLE[:30]
-    one = arbo.Linker(BASE, edges="english", config=arbo.LinkerConfig(entity_threshold=0.3, mention_threshold=0.6))
+    one = arbo.Linker(BASE, edges=sample_edges(), config=arbo.LinkerConfig(entity_threshold=0.3, mention_threshold=0.6))
     own = one.configured(config=replace(one.config, per_document=True))
     links = list(own.link(documents).links)
     assert links == links_alone(own, list(documents)) == links_alone(one, list(documents))
@@ -332,6 +332,10 @@ def test_discovered_clusters_hang_together(truth: Truth, method: Method) -> None
 
 def test_complete_lists_where_edges_beyond_the_threshold_count() -> None:
     few = SAMPLE[:20]
-    for how in ({"config": {"nil_linkage": "average"}}, {"config": {"mention_threshold": None}}, {"edges": "english"}):
+    for how in (
+        {"config": {"nil_linkage": "average"}},
+        {"config": {"mention_threshold": None}},
+        {"edges": sample_edges()},
+    ):
         assert arbo.Linker(BASE, **how).link(few).manifest["search"]["within"] is None
     assert arbo.Linker(BASE).retrieve(few, k=4).within is None, "tuning needs all"

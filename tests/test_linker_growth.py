@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from builders import document, kb_of, linker, passage, save_lines
+from builders import document, kb_of, linker, passage, sample_edges, save_lines
 from histories import KB, NAMES, History, equal
 from rerankers import Oracle, knows_gold
 from test_corrections import states
@@ -55,7 +55,7 @@ def test_learnt_edges_grow_as_they_are_refitted() -> None:
     first, late = (SAMPLE[row].mentions for row in (0, 30))
     lines = [{"mention": first[0].id, "entity": BASE.entities[3].id}, {"same": [first[1].id, late[0].id]}]
     lines += [{"mention": late[1].id, "new": "a new thing"}, {"mention": late[2].id, "entity": None}]
-    for own in (arbo.Linker(BASE, edges="english"), arbo.Linker(edges="english")):
+    for own in (arbo.Linker(BASE, edges=sample_edges()), arbo.Linker(edges=sample_edges())):
         verb = own.link if own.kb else own.discover
         grown = own.add(verb(SAMPLE[:30], lines[:2]), SAMPLE[30:60], lines[2:])
         equal(grown, own.refit(grown))
@@ -71,7 +71,7 @@ def test_single_mentions_can_be_removed() -> None:
         arbo.Linker().remove(result, ["q", "a"])
     names = arbo.Linker().add(arbo.Linker().discover(["zzz", "fever"]), ["kelp", None])
     assert [link.mention.id for link in arbo.Linker().remove(names, ["0"]).links] == ["1", "2", "3"]
-    own = arbo.Linker(edges="english", config={"treat_as": "list"})
+    own = arbo.Linker(edges=sample_edges(), config={"treat_as": "list"})
     assert len(own.add(own.add(own.discover([]), [document("9" * 5000, "zzz")]), ["kelp"]).links) == 2
     both = arbo.Linker().discover([document("a", "zzz"), document("a-0", "fever", "kelp")])
     with pytest.raises(UsageError, match="'a-0' is a document and a mention of 'a'; give all mentions of one"):
@@ -94,7 +94,7 @@ def test_what_cannot_grow_is_refused_with_the_mend(tmp_path: Path) -> None:
     for other, what in (
         (linker(KB, k=2), "settings"),
         (linker(KB).configured(encoder=arbo.NgramEncoder(sizes=(2,))), "encoder or edge model"),
-        (linker(KB).configured(edges="english"), "encoder or edge model"),
+        (linker(KB).configured(edges=sample_edges()), "encoder or edge model"),
         (linker(), "knowledge base"),
     ):
         with pytest.raises(UsageError, match=f"other {what}; use the same, or link all documents again"):

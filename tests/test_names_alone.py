@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from builders import document, save_lines
+from builders import document, sample_edges, save_lines
 from conftest import Run
 from hypothesis import HealthCheck, given, settings, strategies as st
 from oracles.trees import component_labels
@@ -121,7 +121,7 @@ def test_a_result_has_the_index_of_the_frame(index: pd.Index, tmp_path: Path) ->
 
 
 def test_pairs_are_the_edges_of_the_graph_each_once() -> None:
-    for result in (arbo.Linker(KB).link(DOCUMENTS), arbo.Linker(edges="english").discover(DOCUMENTS)):
+    for result in (arbo.Linker(KB).link(DOCUMENTS), arbo.Linker(edges=sample_edges()).discover(DOCUMENTS)):
         pairs = result.pairs().to_pylist()
         assert pairs
         scores = [pair["score"] for pair in pairs]
@@ -149,7 +149,7 @@ def test_a_name_is_found_in_the_cluster_that_it_would_join() -> None:
     assert [(cluster.id, cluster.size) for cluster in run.clusters] == before
     few = own.find(own.discover(["Siemens"]), ["siemens ltd", "Simens"])
     assert few["cluster_name"].to_pylist() == ["Siemens"] * 2
-    for own in (arbo.Linker(KB), arbo.Linker(edges="english"), arbo.Linker(config={"nil_linkage": "average"})):
+    for own in (arbo.Linker(KB), arbo.Linker(edges=sample_edges()), arbo.Linker(config={"nil_linkage": "average"})):
         run, more = (own.link if own.kb else own.discover)(DOCUMENTS[:20]), DOCUMENTS[20:30]
         added = own.add(run, more)
         known = {cluster.id for cluster in run.clusters} | {entity.id for entity in KB}
@@ -333,6 +333,15 @@ def test_names_that_differ_stay_apart(names: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("names", TOGETHER)
 def test_names_that_are_written_otherwise_are_together(names: tuple[str, ...]) -> None:
     assert sorted(names) in groups_of(arbo.Linker().discover([*names, *[name for some in APART for name in some]]))
+
+
+def test_clusters_do_not_depend_on_the_order_of_the_names() -> None:
+    names = ["IBM", "International Business Machines", "GM", "General Motors", "B.M.W.", "Bayerische Motoren Werke AG"]
+    names += ["Stork Optics", "Kelp & Blight", "Marsh Fever", "Tern Optics", "Hull Shipping", "York Tools", "Omega"]
+    expected = groups_of(arbo.Linker().discover(names))
+    assert sorted(map(len, expected)) == [*[1] * 7, *[2] * 3]
+    for order in (names[::-1], sorted(names)):
+        assert groups_of(arbo.Linker().discover(order)) == expected
 
 
 def test_an_initial_and_a_legal_form_are_no_difference_and_all_names_have_tokens() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import files_in
+from builders import files_in, sample_edges
 from conftest import Sample
 
 import arbo
@@ -128,7 +128,7 @@ def test_a_saved_pipeline_is_complete(kb_file: Path, docs: list[Any], tmp_path: 
 @pytest.mark.slow
 def test_a_pipeline_keeps_its_models(sample: Sample, docs: list[Any], bert_folder: Path, tmp_path: Path) -> None:
     nlp = pipeline(None)
-    nlp.get_pipe("arbo").linker = arbo.Linker(sample[1], str(bert_folder), edges="english")
+    nlp.get_pipe("arbo").linker = arbo.Linker(sample[1], str(bert_folder), edges=sample_edges())
     expected = told(nlp.pipe(copies(docs[:2])))
     nlp.to_disk(tmp_path / "nlp")
     again = spacy.load(tmp_path / "nlp")

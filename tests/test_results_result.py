@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from builders import document, drawn_documents, kb_of, linker
+from builders import document, drawn_documents, kb_of, linker, sample_edges
 from conftest import Run, Sample
 from hypothesis import given, settings, strategies as st
 
@@ -293,11 +293,11 @@ def test_what_else_a_doubtful_decision_might_be_is_shown(result: arbo.Result, ru
 
 
 def test_under_single_linkage_the_next_join_is_the_lightest_edge_to_another_cluster() -> None:
-    found = arbo.Linker(edges="english").discover(SAMPLE)
+    found = arbo.Linker(edges=sample_edges()).discover(SAMPLE)
     expected, (ends, similarity) = np.full(len(found.clusters), np.inf, np.float32), edges_of(found)
     for end in (ends := found.cluster_rows[ends]):
         np.minimum.at(expected, end[is_away := ends[0] != ends[1]], 1 - similarity[is_away])
-    assert np.isfinite(expected).sum() > 200
+    assert np.isfinite(expected).sum() > 100
     np.testing.assert_array_equal(np.nan_to_num(next_joins(found)[1], nan=np.inf).astype(np.float32), expected)
 
 

@@ -241,8 +241,8 @@ class ModelsConfig(Settings):
     """`ngram` (needs no weights; the default), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip
     package, or a name on the Hugging Face Hub."""
     edges: str | None = None
-    """Edge model of `arbo train edges`, or `english`, which arbo contains; for edges that it scores, thresholds limit 1
-    minus the probability of equal meaning."""
+    """Edge model of `arbo train edges`; for edges that it scores, thresholds limit 1 minus the probability of equal
+    meaning."""
     config: str | None = None
     """File of `arbo tune`, with defaults for the other options."""
     reranker: str | None = None
@@ -280,12 +280,13 @@ def load_linker(how: Chosen, *, discovers: bool = False) -> arbo.Linker:
         raise UsageError(f"--threshold {threshold}: write {threshold.replace(',', '.')} with a decimal point")
     if len(limits) > 2:
         raise UsageError(f"--threshold {threshold!r}: expected a number or `none`, or two of them separated by a comma")
-    base = arbo.LinkerConfig() if tuned is None else arbo.LinkerConfig.from_json(tuned)
+    edges = arbo.EdgeModel.load(models.edges) if models.edges else None
+    own = edges.config if edges and not discovers else {}
+    base = arbo.LinkerConfig.from_json(tuned) if tuned else arbo.LinkerConfig.from_dict(own, file=models.edges)
     settings = how.of(LINKER, base)
     if limits:
         settings = settings.changed_by_words({"entity_threshold": limits[0], "mention_threshold": limits[-1]})
     encoder, reranker = load_encoder(models.encoder, how, tuned), None
-    edges = arbo.EdgeModel.load(models.edges) if models.edges else None
     if not discovers and (name := models.reranker or tuned_model(tuned, "reranker").get("model")):
         reranker = arbo.CrossEncoder.from_pretrained(name)
     if tuned is not None:

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from os import fspath
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -39,12 +37,10 @@ from arbo.retrieval.reranking import best_first
 from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.settings import read_json
 
-_FORMAT = Format(
-    "arbo-edges", 1, {"features": dict, "trained": dict}, "an edge model", "train it again with arbo train edges"
-)
+_KEYS = {"features": dict, "trained": dict, "config": dict}
+_FORMAT = Format("arbo-edges", 1, _KEYS, "an edge model", "train it again with arbo train edges")
 _FEATURES = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
 _TRACE = 2.0**-20
-ENGLISH = "english"  # name of the model that arbo contains, see `benchmarks/edges.py --english`
 THRESHOLD = 0.5  # default threshold of an edge model: an edge is kept if it is more likely right than wrong
 _N_REASONS = 3
 LogOdds = npt.NDArray[np.float64]
@@ -62,6 +58,8 @@ class EdgeModel:
     """How it was trained, such as the numbers of pairs and the settings of the encoder; ready for JSON."""
     learnt: str = field(default="", repr=False)
     """Hashes of the documents that it was trained on, see `arbo.data.fingerprint`."""
+    config: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Settings of linking that were best in the documents that calibrated it, for `LinkerConfig.from_dict`."""
     neighbors: ClassVar[int] = 16
     """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 
@@ -142,18 +140,16 @@ class EdgeModel:
     def save(self, path: PathLike) -> None:
         """Write the model as JSON, completely or not at all; raise UsageError if it cannot be written."""
         content = {**_FORMAT.head, "trained": self.trained, "learnt": self.learnt, "features": _FEATURES}
-        content |= self._forests()
+        content |= {"config": self.config, **self._forests()}
         write_json(content, path)
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Read a model from a file, or the model for English texts that arbo contains, named ``english``.
+        """Read a model from a file.
 
         Raise DataError if the file is missing, is not an edge model, is damaged, or was written by a version of arbo
         with other features.
         """
-        if fspath(path) == ENGLISH:
-            path = Path(__file__).with_name(f"{ENGLISH}.json")
         content = _FORMAT.checked(read_json(path, "the edge model"), path)
         if content["features"] != _FEATURES:
             problem = "the model was trained with other features than this version of arbo computes"
@@ -161,7 +157,7 @@ class EdgeModel:
         trees, file = content.get("entities"), str(path)
         mentions = Trees.from_dict(content.get("mentions"), len(MENTION_FEATURES), file=file)
         entities = None if trees is None else Trees.from_dict(trees, len(ENTITY_FEATURES), file=file)
-        return cls(mentions, entities, content["trained"], content.get("learnt", ""))
+        return cls(mentions, entities, content["trained"], content.get("learnt", ""), content["config"])
 
     def _forests(self) -> dict[str, dict[str, Any] | None]:
         return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}

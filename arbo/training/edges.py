@@ -1,6 +1,7 @@
 """Train an edge model on documents with gold clusters, gold entities, or both."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -58,7 +59,8 @@ def train_edges(
     """Train a model to predict whether two mentions mean the same and, with ``kb``, whether a mention means an entity.
 
     Two mentions mean the same if they have the same gold ids or, without any, the same gold cluster. Boosted trees are
-    fitted to pairs of ``documents``, and their probabilities are calibrated on pairs of ``dev`` (Platt scaling).
+    fitted to pairs of ``documents``, and their probabilities are calibrated on pairs of ``dev`` (Platt scaling). With
+    ``kb``, ``dev`` also chooses the settings of linking, see `Linker.tune`.
 
     Args:
         documents: training documents, see `Linker.link`.
@@ -83,7 +85,12 @@ def train_edges(
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     pairs = [len(correct) for _, correct in parts[0]]
     trained = {"pairs": pairs, "recall": recall(compared[1], held_out), "encoder": searching.encoder.settings}
-    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train.tables))
+    model = EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train.tables))
+    if kb is None:
+        return model
+    expand = searching.config.expand_abbreviations
+    links = searching.configured(edges=model, kb=kb.with_names_of(train, expand_abbreviations=expand) if names else kb)
+    return replace(model, config=links.tune(held_out, method="minimax").config.as_dict())
 
 
 def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:

@@ -125,12 +125,12 @@ CORPORA: Mapping[str, Callable[[Path], Parts]] = {
 
 
 LICENSED = ("GUM", "ECB+ entities", "ECB+ events", "Wiki-Fair")
-"""The corpora that the model for English learns from: their licences (CC BY, CC BY-SA, Apache 2.0) allow it, and the
+"""The corpora that models for English learn from: their licences (CC BY, CC BY-SA, Apache 2.0) allow it, and the
 model holds numbers of trees and no text. HIPE is not among them: as a whole it is announced for non-commercial use."""
 
 
 def train_english(learnt: Iterable[str], data: Path = DATA) -> arbo.EdgeModel:
-    """Train the model for English on these corpora: on their training parts, calibrated on their development parts.
+    """Train a model for English on these corpora: on their training parts, calibrated on their development parts.
 
     It knows the documents of all their parts, since those of the test parts are of the same kind.
     """
@@ -146,7 +146,7 @@ def documents_of(corpora: Mapping[str, Parts]) -> str:
 
 
 ACROSS = 2.0
-"""Added to the log-odds of pairs across documents in the model for English: on a corpus that a model has not seen,
+"""Added to the log-odds of pairs across documents in a model for English: on a corpus that a model has not seen,
 these probabilities are too low. Chosen on the corpora that it learns from, each left out once, by CoNLL."""
 
 

@@ -13,7 +13,7 @@ import model_folders
 import mutations
 import pyarrow.parquet as pq
 import tiny_models
-from builders import document, kb_of
+from builders import document, kb_of, sample_edges
 from commands import asked
 
 import arbo
@@ -56,7 +56,7 @@ def originals() -> dict[str, Path]:
         "plain": linker.link(documents[:2]),
         "corrected": linker.link(documents, root / "corrections.jsonl"),
         "found": arbo.Linker(config=config).discover(documents),
-        "edges": arbo.Linker(base, config=config, edges=arbo.EdgeModel.load("english")).link(documents),
+        "edges": arbo.Linker(base, config=config, edges=sample_edges()).link(documents),
     }
     for name, run in runs.items():
         run.save(root / name)
@@ -143,10 +143,9 @@ def _file(seed: int, folder: Path) -> None:
 
 @cache
 def _edges() -> dict[str, Any]:
-    """Return a small edge model: the first trees of the one for English."""
-    from importlib.resources import files
-
-    model = json.loads(files("arbo.edges").joinpath("english.json").read_text("utf-8"))
+    """Return a small edge model: the first trees of one of the sample."""
+    sample_edges().save(file := Path(_KEPT.name) / "edges.json")
+    model = json.loads(file.read_text("utf-8"))
     for name in ("mentions", "entities"):
         if trees := model.get(name):
             cut = trees["roots"][3]

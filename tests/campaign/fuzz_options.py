@@ -22,7 +22,7 @@ _LEFT_OUT = {"demo", "explore", "serve", "train"}
 """Verbs that listen, or train for minutes."""
 _NOT_TRIED = {"help", "workers", "encoder", "encoder_config", "reranker", "shards", "work", "settings_"}
 _NUMBERS = "0 1 -1 2 0.35 0,35 nan inf -inf 1e309 1e-320 2147483647 2147483648"
-_OTHERS = "none default jsonl minimax E1 X X=Disease 0.3,0.2 a-0 M same-name average english"
+_OTHERS = "none default jsonl minimax E1 X X=Disease 0.3,0.2 a-0 M same-name average"
 _WORDS = [*_NUMBERS.split(), "9" * 30, *_OTHERS.split()]
 
 
