@@ -155,19 +155,14 @@ def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]
     short = np.flatnonzero(pc.match_substring_regex(array, r"^(\p{Lu}\.?){2,8}$"))
     words = pc.replace_substring(array.take(numbers(short)), ".", "")
     long = np.arange(len(names) if len(short) else 0) if some is None or some[short].any() else np.flatnonzero(some)
-    initials = pc.replace_substring_regex(array.take(numbers(long)), "([^ -])[^ -]*[ -]?", r"\1")
-    initials = pc.replace_substring_regex(initials, "[a-z&]", "")
-    long, initials = (
-        long[is_mixed := ~np.asarray(pc.utf8_is_upper(array.take(numbers(long))))],
-        initials.filter(is_mixed),
-    )
-    code, found = np.asarray(pc.index_in(words, words.unique())), []
+    long = long[~np.asarray(pc.utf8_is_upper(array.take(numbers(long))))]
+    first = pc.replace_substring_regex(array.take(numbers(long)), "([^ -])[^ -]*[ -]?", r"\1")  # letters of words
+    initials = pc.replace_substring_regex(first, "[a-z&]", "")
+    initials = pa.concat_arrays([initials, pc.utf8_slice_codeunits(initials, 0, -1)])
+    code, of_long = (np.asarray(pc.fill_null(pc.index_in(keys, words.unique()), -1)) for keys in (words, initials))
     order = np.argsort(code, kind="stable")
-    for own in (initials, pc.utf8_slice_codeunits(initials, 0, -1)):
-        of_long = np.asarray(pc.fill_null(pc.index_in(own, words.unique()), -1))
-        first, stop = (np.searchsorted(code[order], of_long, side) for side in ("left", "right"))
-        found.append((short[order[ranges(first, stop - first)]], np.repeat(long, stop - first)))
-    shorts, longs = map(np.concatenate, zip(*found, strict=True))
+    begin, end = (np.searchsorted(code[order], of_long, side) for side in ("left", "right"))
+    shorts, longs = short[order[ranges(begin, end - begin)]], np.repeat(np.tile(long, 2), end - begin)
     chosen = np.ones(len(shorts), bool) if some is None else some[shorts] | some[longs]
     return shorts[chosen], longs[chosen]
 

@@ -109,7 +109,10 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
     if are_alone and len({*ids}) in (0, len(rows)) and are_storable(names) and are_storable(ids):
         corpus = Corpus(tables_of_column((), named, column_name))
     else:
+        used = sorted({*chain.from_iterable(named)} & {"context", "domain"} - {column_name})
         corpus = Corpus(documents_of(_in_texts(rows, column_name), on_error))
+        note = "rows with a {}, which has a meaning of its own; rename the column if it is data"
+        corpus.notes.update({note.format(name): len(named) for name in used})
     corpus.notes.update(blank_notes(corpus.tables.mentions))
     return corpus
 
