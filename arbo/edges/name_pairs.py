@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers, strings
 from arbo.encoders.string_table import Spans
 from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, kernel, ranges, sorted_unique
 from arbo.text.name_tokens import (
@@ -141,30 +140,6 @@ class NameTable(NamedTuple):
         _ranks(first, second, lists, out[:, _OF_PAIR:OF_LIST])
         out[:, OF_LIST:] = self.earlier.of_list
         return out
-
-
-def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]:
-    """Return the pairs of a word in capitals and a name with these initials, or one more, for its legal form.
-
-    With ``some``, (names,), one name of each pair is one of these.
-
-    >>> acronyms(["I.B.M.", "International Business Machines Corp", "Bank of Avalon", "BA"])
-    (array([3, 0]), array([2, 1]))
-    """
-    array = strings(names)
-    short = np.flatnonzero(pc.match_substring_regex(array, r"^(\p{Lu}\.?){2,8}$"))
-    words = pc.replace_substring(array.take(numbers(short)), ".", "")
-    long = np.arange(len(names) if len(short) else 0) if some is None or some[short].any() else np.flatnonzero(some)
-    long = long[~np.asarray(pc.utf8_is_upper(array.take(numbers(long))))]
-    first = pc.replace_substring_regex(array.take(numbers(long)), "([^ -])[^ -]*[ -]?", r"\1")  # letters of words
-    initials = pc.replace_substring_regex(first, "[a-z&]", "")
-    initials = pa.concat_arrays([initials, pc.utf8_slice_codeunits(initials, 0, -1)])
-    code, of_long = (np.asarray(pc.fill_null(pc.index_in(keys, words.unique()), -1)) for keys in (words, initials))
-    order = np.argsort(code, kind="stable")
-    begin, end = (np.searchsorted(code[order], of_long, side) for side in ("left", "right"))
-    shorts, longs = short[order[ranges(begin, end - begin)]], np.repeat(np.tile(long, 2), end - begin)
-    chosen = np.ones(len(shorts), bool) if some is None else some[shorts] | some[longs]
-    return shorts[chosen], longs[chosen]
 
 
 def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:

@@ -90,9 +90,9 @@ def own_name(column: str) -> str:
 def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpus:
     """Make a mention of each cell of a column; an empty cell is a blank name.
 
-    Other columns keep their meaning; ``id`` is that of the document (without it, the number of the row, from 0 on),
-    ``text`` the text in which the mention stands, and ``context`` a text after it. The mention has the id of the
-    document if no two rows have the same. Raise DataError if there is no such column.
+    Other columns keep their meaning; ``id`` is that of the document (without it, or if names alone have equal ones, the
+    number of the row, from 0 on), ``text`` the text in which the mention stands, and ``context`` a text after it. The
+    mention has the id of the document if no two rows have the same. Raise DataError if there is no such column.
     """
     column_name = own_name(column)
     kind: Any = next((one for one in get_args(Kind) if one == ending(path)), "csv")
@@ -106,7 +106,7 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
         row[column_name] = "" if (cell := row.get(column_name)) is None else str(cell).strip()
     names, ids = [row[column_name] for row in named], [str(row["id"]) for row in named if row.get("id") is not None]
     are_alone = 0 < len(named) == len(rows) and _BESIDE_NAMES.isdisjoint({*chain.from_iterable(named)} - {column_name})
-    if are_alone and len({*ids}) in (0, len(rows)) and are_storable(names) and are_storable(ids):
+    if are_alone and are_storable(names) and are_storable(ids):
         corpus = Corpus(tables_of_column((), named, column_name))
     else:
         used = sorted({*chain.from_iterable(named)} & {"context", "domain"} - {column_name})

@@ -113,10 +113,10 @@ class LinkerConfig(Settings):
     kb_complete: bool = False
     """Whether the knowledge base has an entity for every mention, so that n-grams need not estimate what it lacks."""
     evidence: str | None = None
-    """Columns beside the names (for `link`, of the knowledge base too) that weigh pairs of rows, with or without their
-    kind, such as ``country,vat:exact``: text (or place), number, code (or date), exact, set (values divided by
-    semicolons), or source, the table from which a row comes if no entity is twice in a table. Their weights are
-    estimated, see `arbo.edges.evidence`. By default, nodes of a graph have the texts in which they occur."""
+    """Columns beside the names (for `link`, with `--set`, of the knowledge base too) that weigh pairs of rows, with or
+    without their kind, such as ``country,vat:exact``: text (or place), number, code (or date), exact, set (values
+    divided by semicolons), or source, the table from which a row comes if no entity is twice in a table. Their weights
+    are estimated, see `arbo.edges.evidence`. By default, nodes of a graph have the texts in which they occur."""
     confidence: Confidence | None = None
     """Computes the probability that a link is correct; `Linker.tune` fits it to gold annotations."""
 

@@ -72,7 +72,8 @@ def edges_of(run: Run) -> tuple[Ints, Any]:
     nearest = np.lexsort((*ends[::-1], weight))
     _, first = np.unique(ends[0, nearest] * len(row) + ends[1, nearest], return_index=True)
     nearest = nearest[np.sort(first)]  # of a pair, the lighter edge alone
-    return ends[:, nearest], np.float32(run.manifest["offset"]) - weight[nearest]
+    offset = np.float32(run.manifest["offset"])
+    return ends[:, nearest], np.minimum(offset - weight[nearest], offset or np.inf)  # equal names are nearer than 0
 
 
 def next_joins(run: Run) -> tuple[Ints, Floats]:
