@@ -23,7 +23,7 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1288,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2601,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
+    "arbo/cli": 2605,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
     "arbo/corrections": 1262,  # 1,000 before several entities, ids, whole names, pairs, later sittings, agreement (100)
     "arbo/data": 2710,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 2005,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
@@ -45,7 +45,7 @@ BUDGETS = {
     "eval": 2998,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_318, 25_926, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_322, 25_926, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

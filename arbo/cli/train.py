@@ -184,8 +184,13 @@ def edges(
     text = (
         f"of the pairs of mentions in --dev that mean the same, {recall['all']} are compared: found by place "
         f"{recall['near']}, by shared words {recall['words']}, by similar names in other documents {recall['names']}\n"
-        f"trained on {pairs} pairs; written to {out}\nnext: arbo discover DOCS --edges {out} ..."
+        f"trained on {pairs} pairs; written to {out}\n"
     )
+    if chosen := model.config:
+        limits = (chosen[f"{kind}_threshold"] for kind in ("entity", "mention"))
+        words = ",".join("none" if limit is None else f"{limit:.3f}" for limit in limits)
+        text += f"--dev chose --method {chosen['method']} --k {chosen['k']} --threshold {words}, which {out} keeps\n"
+    text += f"next: arbo {'link DOCS --kb KB' if kb else 'discover DOCS'} --edges {out} ..."
     console.answer({"edges": str(out), **model.settings}, text)
 
 

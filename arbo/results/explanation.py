@@ -209,4 +209,4 @@ def _sure(link: Link) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "any" if value is None or value == float("inf") else f"{value + 0.0:.3f}"
+    return "any" if value is None or value == float("inf") else f"{round(value, 3) + 0.0:.3f}"
