@@ -54,14 +54,10 @@ class EdgeModel:
 
     mentions: Trees
     entities: Trees | None
-    trained: dict[str, Any]
-    """How it was trained, such as the numbers of pairs and the settings of the encoder; ready for JSON."""
-    learnt: str = field(default="", repr=False)
-    """Hashes of the documents that it was trained on, see `arbo.data.fingerprint`."""
-    config: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Settings of linking that were best in the documents that calibrated it, for `LinkerConfig.from_dict`."""
-    neighbors: ClassVar[int] = 16
-    """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
+    trained: dict[str, Any]  # how, such as the numbers of pairs and the settings of the encoder; ready for JSON
+    learnt: str = field(default="", repr=False)  # hashes of the documents behind it, see `arbo.data.fingerprint`
+    config: dict[str, Any] = field(default_factory=dict, repr=False)  # of linking, the best for what calibrated it
+    neighbors: ClassVar[int] = 16  # number of nearest mentions by the encoder that each mention is compared with
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges into each mention from others.

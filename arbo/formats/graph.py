@@ -19,20 +19,16 @@ from arbo.text.names import normalize_names
 
 _NO_TYPES = frozenset(["", "entity", "n/a", "na", "none", "null", "other", "undefined", "unknown"])
 _TEXTS = "text_units"
-Mentions = Mapping[str, tuple[str, Hashable]]
-"""The text and the cluster of the mention of each node, by the id of the node."""
+Mentions = Mapping[str, tuple[str, Hashable]]  # the text and the cluster of the mention of each node, by its id
 
 
 class Node(NamedTuple):
     """A node of a graph, in the order of its file."""
 
     id: str
-    name: str
-    """Empty without a name."""
-    type: str
-    """As it is written; empty without a type."""
-    texts: str = ""
-    """The ids of the texts in which it occurs, divided by semicolons."""
+    name: str  # empty without a name
+    type: str  # as it is written; empty without a type
+    texts: str = ""  # the ids of the texts in which it occurs, divided by semicolons
 
     @property
     def kind(self) -> str:
@@ -48,10 +44,8 @@ class Node(NamedTuple):
         return cls(id_, name, type_, ";".join(str(one).replace(";", ",") for one in ids))
 
 
-Groups = Sequence[Sequence[int]]
-"""The rows of each merged node, that which stands for it first, in the order of the latter."""
-Graph = tuple[list[Node], Callable[[Path, Groups], Any]]
-"""The nodes of a folder, and what writes the graph to a new one; it may return notes."""
+Groups = Sequence[Sequence[int]]  # the rows of each merged node, that which stands for it first, in their order
+Graph = tuple[list[Node], Callable[[Path, Groups], Any]]  # nodes, and what writes the graph; it may return notes
 
 
 def read_documents(path: Paths, graph_in: Callable[[Path], Graph], format_: str, on_error: OnError = "fail") -> Corpus:

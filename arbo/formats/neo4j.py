@@ -33,13 +33,10 @@ class _Table(NamedTuple):
     """A file of nodes or relationships."""
 
     file: Path
-    head: bytes
-    """The first line."""
+    head: bytes  # the first line
     delimiter: str
-    columns: dict[str, tuple[int, str]]
-    """The places of columns, and the spaces of their ids, by name or, such as `:ID`, by what they are for."""
-    rows: pa.Table
-    """The cells as texts; an empty one is missing, unless it is quoted."""
+    columns: dict[str, tuple[int, str]]  # places, and the spaces of ids, by name or by use, such as `:ID`
+    rows: pa.Table  # the cells as texts; an empty one is missing, unless it is quoted
 
     def cells(self, name: str) -> list[str | None]:
         """Return a column, missing values if there is none; ids begin with their space."""
