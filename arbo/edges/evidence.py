@@ -1,19 +1,19 @@
 """Columns as evidence: the names model and the columns of a table weigh pairs of names, without labels.
 
-The log-odds of a pair are those of the names model, less a penalty if the names `differ`, and for each column the
-logarithm of m / u: how often the column is as alike as here in pairs that are one, and in pairs that are not (Fellegi
-and Sunter 1969). m and u are estimated by expectation maximisation from the odds of names alone. In a step the pairs
-of a row compete, see `competition`, which keeps families of similar rows (editions, branches) from counting as matches;
-unless most rows have several partners, and the weights fit much better if pairs do not compete. If different people
-have one name, all names are believed less: so much that names alone expect as many pairs to be one as names and columns
-do. All this is estimated from pairs that are near by name. Pairs that a column alone proposes are alike in it by
-chance, and often in others (two shops of one house, songs of one album): u is estimated once more, among them, and so
-is how much their names are believed. Sets, such as the texts that name a thing, say nothing of names that are
-hardly alike: a text names many things.
+The log-odds of a pair are those of the names model, less a penalty if the names `differ` and the logarithm of how many
+other rows have the name, and for each column the logarithm of m / u: how often it is as alike as here in pairs that are
+one, and in pairs that are not (Fellegi and Sunter 1969). An equal value says more if it is rare. m and u are estimated
+by expectation maximisation from the odds of names alone. In a step the pairs of a row compete, see `competition`, which
+keeps families of similar rows (editions, branches) from counting as matches; unless most rows have several partners, or
+those of one source but not of another, and the weights fit better so. If different people have one name, all names are
+believed less: so much that names alone expect as many pairs to be one as names and columns do. All this is estimated
+from pairs that are near by name. Pairs that a column alone proposes are alike in it by chance, and often in others (two
+shops of one house, songs of one album): u is estimated once more, among them, and so is how much their names are
+believed. Sets, such as the texts that name a thing, say nothing of names that are hardly alike.
 
 If a column is the source of a row, and sources are clean within, the final probabilities compete too. With a knowledge
-base, its entities are further rows, and a mention is one with at most one of them. Mentions lead to others only if
-linked entities have several: between clean tables, similar rows are different.
+base, its entities are further rows, and a mention is one with at most one of them. It leads to others only if linked
+entities have several mentions: between clean tables, similar rows are different, and the model `competes`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,12 +53,18 @@ _SHARED = (0.6, 0.4, 0.2)  # least shares of common 3-grams: nearly equal, simil
 _WITHIN = (0.02, 0.1, 0.3)
 _SEPARATOR = re.compile(r"[\W_]+")
 _PARTS = re.compile(r"\d+|[^\W\d_]{3,}")
+_ITEMS = re.compile(r"\s*;\s*").split
 _LONG = 40  # characters, which no date has
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
 _UNIT = re.compile(r"[$€£¥%]|\b(?:usd|eur|gbp)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9]\d*(?:,\d{3})*)(?:\.\d+)?(?:e[-+]?\d{1,2})?", re.IGNORECASE)
+_TIME = re.compile(r"(?:\d+:)?\d{1,3}:[0-5]\d")
+_YEAR = re.compile(r"(?:1\d|20)\d\d")
+_YEARS, _OF_YEARS = (0, 1, 3, 10), np.array([1, 2, 4, 5, 6])  # largest differences; levels
+_RARITY = 1.0  # most that the rarity of an equal value adds to its log-odds, or takes
 _STEPS, _SETTLED = 100, 0.05  # most steps of expectation maximisation; largest change of log-odds in the last one
 _GAIN = 0.05  # what pairs that do not compete must gain in mean log-likelihood
+_CLEAN, _SOME = 0.25, 0.02  # most partners of a row within a clean source; least share of rows in such, and in others
 _THRESHOLD = 0.7  # largest dissimilarity of an entity, and of clusters if rows compete, but not by their sources
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
 _OF_SOURCE = np.array([0.1, 0.9])  # so many in different sources
@@ -78,9 +84,11 @@ class Column(NamedTuple):
     name: str
     kind: ColumnKind
     value: Ids  # (rows,) the number of each row's value; -1 where it is missing
-    number: Weights  # (values,) NaN for no number
-    grams: csr_matrix | None  # (values, 3-grams) 1 for each that a value of texts or codes has
-    words: csr_matrix | None  # (values, words) the same, or the items of sets
+    rarity: Weights  # (values,) how much more than other values it says if both rows have it
+    number: Weights  # (values,) numbers or years; NaN for none
+    words: csr_matrix | None  # (values, words) 1 for each that a value of texts or codes has, or the items of sets
+    grams: csr_matrix | None  # (values, 3-grams) the same, but for sets
+    digits: csr_matrix | None  # (values, numbers) the words of texts that are numbers
 
     @classmethod
     def of(cls, name: str, kind: ColumnKind | None, cells: Sequence[str]) -> Self:
@@ -89,37 +97,50 @@ class Column(NamedTuple):
         kind = kind or _kind_of([*filter(None, texts)])
         if kind == "text":
             texts = normalize_names(texts)
+        elif kind == "number":
+            texts = [str(_number(text)) for text in texts]
         elif kind == "code":
             texts = [_SEPARATOR.sub("", text) for text in _dated([text.casefold() for text in texts])]
         value = np.where([cell == "" for cell in cells], -1, codes_of(texts)[value])
-        number = np.array([_number(text) if kind == "number" else np.nan for text in dict.fromkeys(texts)], np.float64)
-        sets: list[csr_matrix | None] = [None, None]
-        if kind in ("text", "code", "set"):
+        texts = [text or "?" for text in dict.fromkeys(texts)]
+        count = np.bincount(value[value >= 0], minlength=len(texts)).astype(np.float64)
+        rarity = np.log((count @ count + 1) / (count.sum() + 1) / count.clip(1)).clip(-_RARITY, _RARITY)
+        is_number = [kind == "number" or (kind == "code" and bool(_YEAR.fullmatch(text))) for text in texts]
+        counts = np.mean(is_number) > _MOST
+        number = [float(text) if some and counts else np.nan for text, some in zip(texts, is_number, strict=True)]
+        words = grams = digits = None
+        if kind in ("text", "code", "set") and not counts:
             from sklearn.feature_extraction.text import CountVectorizer
 
-            distinct = [text or "?" for text in dict.fromkeys(texts)]
-            readers: list[dict[str, Any]] = [{"analyzer": "char_wb", "ngram_range": (3, 3)}, {"analyzer": str.split}]
-            readers = [{"analyzer": _items}] if kind == "set" else readers
-            some = [CountVectorizer(lowercase=False, binary=True, **how).fit_transform(distinct) for how in readers]
-            sets[-len(some) :] = some
-        return cls(name, kind, value, number, *sets)
+            how: dict[str, Any] = {"lowercase": False, "binary": True}
+            reader = CountVectorizer(analyzer=_ITEMS if kind == "set" else str.split, **how)
+            words = reader.fit_transform(texts)
+            digits = words[:, [kind == "text" and word.isdecimal() for word in reader.get_feature_names_out()]]
+            if kind != "set":
+                grams = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3), **how).fit_transform(texts)
+        return cls(name, kind, value, rarity * (kind not in ("source", "set")), np.array(number), words, grams, digits)
 
     def levels(self, first: Ids, second: Ids) -> Levels:
         """Return the level of each pair of rows, see `LEVELS`; (pairs,)."""
         a, b = self.value[first], self.value[second]
-        known = (a >= 0) & (b >= 0)
-        out = np.zeros(len(first), np.int8)
-        if self.kind == "number":
+        known, is_number = (a >= 0) & (b >= 0), self.words is None and self.kind in ("number", "code")
+        if is_number:  # or years
             known &= np.isfinite(self.number[a]) & np.isfinite(self.number[b])
-            x, y = self.number[a[known]], self.number[b[known]]
+        out, a, b = np.zeros(len(first), np.int8), a[known], b[known]
+        if is_number:
+            x, y = self.number[a] / 2, self.number[b] / 2
             most = np.maximum(np.maximum(np.abs(x), np.abs(y)), np.finfo(np.float64).tiny)
-            out[known] = 1 + np.searchsorted((0, *_WITHIN), np.abs(x / 2 - y / 2) / (most / 2))
+            of_number = 1 + np.searchsorted((0, *_WITHIN), np.abs(x - y) / most)
+            out[known] = of_number if self.kind == "number" else _OF_YEARS[np.searchsorted(_YEARS, np.abs(x - y) * 2)]
         elif self.words is None:
-            out[known] = np.where(a[known] == b[known], 1, 2)
-        elif self.grams is None:
-            out[known] = np.where(products(self.words, self.words, a[known], b[known]) > 0, 1, 2)
-        else:
-            out[known] = _levels_of_texts(self.grams, self.words, a[known], b[known])
+            out[known] = np.where(a == b, 1, 2)
+        elif self.grams is None or self.digits is None:
+            out[known] = np.where(products(self.words, self.words, a, b) > 0, 1, 2)
+        else:  # lower if each has a number of its own
+            shared, size = products(self.grams, self.grams, a, b), np.diff(self.grams.indptr)
+            of_share = [shared / np.maximum(size[a] + size[b] - shared, 1) >= least for least in _SHARED]
+            level = np.select([a == b, of_share[0], _inside(self.words, a, b), *of_share[1:]], range(1, 6), 6)
+            out[known] = np.where((level == 1) | _inside(self.digits, a, b), level, np.where(level < 5, 5, 6))
         return out
 
     def pairs(self, name: Ids, is_blank: npt.NDArray[np.bool_]) -> tuple[Ids, Ids]:
@@ -148,11 +169,13 @@ class ColumnWeights(NamedTuple):
         return np.concatenate([[0.0], np.log(self.m) - np.log(self.u)])
 
     @classmethod
-    def estimated(cls, column: Column, levels: Levels, probability: LogOdds) -> Self:
-        """Estimate the shares from the probabilities of pairs that they are one."""
+    def estimated(cls, probability: LogOdds, column: Column, near: Self | None, levels: Levels) -> Self:
+        """Estimate the shares from the probabilities of pairs that they are one; if they are far, m is as ``near``."""
         n = len(LEVELS[column.kind])
-        u = np.bincount(levels, 1 - probability, n + 1)[1:] + 1.0
+        u = np.bincount(levels, 1 - probability, n + 1)[1:] + (near.u if near else 1.0)
         u /= u.sum()
+        if near:
+            return near._replace(u=u.tolist())
         prior = _OF_SOURCE if column.kind == "source" else (u + np.eye(n)[0]) / 2
         m = np.bincount(levels, probability, n + 1)[1:] + _PRIOR * prior
         return cls(column.name, column.kind, (m / m.sum()).tolist(), u.tolist())
@@ -163,18 +186,21 @@ class Pairs(NamedTuple):
 
     first: Ids
     second: Ids
-    name: LogOdds  # the log-odds of the names
+    score: LogOdds  # the log-odds of the names model
+    name: LogOdds  # the same, less the logarithm of the number of other rows with the name
     is_far: Bools  # whether neither name is a neighbour of the other
     levels: list[Levels]  # of each column
+    rarity: list[LogOdds]  # of the values of each column, if they are equal; 0 for far names, which rare ones propose
 
     def where(self, some: Bools) -> Pairs:
         """Return some of the pairs."""
-        first, second, name, is_far, levels = self
-        return Pairs(first[some], second[some], name[some], is_far[some], [one[some] for one in levels])
+        parts: Any = ([one[some] for one in part] if isinstance(part, list) else part[some] for part in self)
+        return Pairs(*parts)
 
     def total(self, weights: Sequence[ColumnWeights], shift: float) -> LogOdds:
         """Return the log-odds of names and columns; without weights, those of names alone."""
-        return sum((one.log_odds[some] for one, some in zip(weights, self.levels, strict=False)), self.name + shift)
+        columns = zip(weights, self.levels, self.rarity, strict=False)
+        return sum((one.log_odds[some] + rarity for one, some, rarity in columns), self.name + shift)
 
     def likelihood(self, weights: Sequence[ColumnWeights], shift: float) -> float:
         """Return the mean logarithm of the probability of the levels."""
@@ -186,8 +212,7 @@ class Pairs(NamedTuple):
 def competition(pairs: Pairs, source: Ids) -> Callable[[LogOdds], LogOdds]:
     """Return what computes the probabilities of pairs from their log-odds, where some pairs exclude each other.
 
-    A row is one with at most one row of another source, or else with one of its own. Without sources, it is one with at
-    most one other row. ``source`` is (names,).
+    A row is one with at most one row of another source, or else with one of its own. ``source`` is (names,).
     """
     row, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
     n = int(source.max(initial=0)) + 1
@@ -226,10 +251,8 @@ class Evidence:
 
     names: NamesModel
     columns: str  # the setting `LinkerConfig.evidence`
-    weights: tuple[ColumnWeights, ...] = ()
-    """The weights of the columns; empty to estimate them, and the shift, from the names at hand."""
-    shift: float = 0.0
-    """What is added to the log-odds of names; below 0 if different things often have one name here, as people do."""
+    weights: tuple[ColumnWeights, ...] = ()  # of the columns; empty to estimate all from the names at hand
+    shift: float = 0.0  # is added to the log-odds of names; below 0 if different things have names that are alike
     competes: bool = True  # whether the pairs of a row compete
     far_shift: float = 0.0  # `shift` for pairs that are not near by name
     far_u: Sequence[Sequence[float]] = ()  # and `u` of each column
@@ -259,7 +282,7 @@ class Evidence:
         columns = [Column.of(name, kind, [cells[name][row] for row in names.rows.tolist()]) for name, kind in named]
         pairs, by_column = self._pairs(names, columns, rows, n)
         sources = [column.value for column in columns if column.kind == "source"]
-        source = sources[0] + 1 if sources else np.zeros(len(names.rows), np.int64)
+        source = np.unique(sources[0] if sources else 0 * names.rows, return_inverse=True)[1]
         if kb is None:
             model = self if self.weights else self._estimated(columns, pairs, source)
             excluded = competition(pairs, source) if model.competes and sources else expit
@@ -279,15 +302,14 @@ class Evidence:
         if kb is not None and model.competes:  # a linked mention leads to no other
             linked = np.bincount(pairs.first, of_entity & (weight <= _THRESHOLD), minlength=len(is_entity)) > 0
             weight[~of_entity & (linked[pairs.first] | linked[pairs.second])] = 1
-        scored = PairScores(np.column_stack([pairs.first, pairs.second])[~of_entity], pairs.name[~of_entity])
+        scored = PairScores(np.column_stack([pairs.first, pairs.second])[~of_entity], pairs.score[~of_entity])
         retrieval = replace(retrieval, links=None)  # what a missing cell means may have changed
         weighed = names.weighed(retrieval, k, scored, weight[~of_entity], model.settings, threshold, reasons)
         if kb is None:
             return weighed
         joins, lists = of_entity & (weight < 1), Neighbors.empty(n, retrieval.entities.ids.shape[1])
         fill(lists, names.rows[pairs.first[joins]], names.rows[pairs.second[joins]] - n, weight[joins])
-        shown, how = weighed.reasons, dict[str, Any](threshold=(_THRESHOLD, threshold))
-        assert shown is not None
+        shown, how = cast("Any", weighed.reasons), dict[str, Any](threshold=(_THRESHOLD, threshold))
         how["reasons"] = lambda node, to: shown(np.where(node < len(kb), node + n, node - len(kb)), to)
         how["distance"] = lambda mention, _: np.ones(len(mention), np.float32)  # others have the probability 0
         return replace(weighed, entities=lists, **how)
@@ -297,83 +319,73 @@ class Evidence:
         near = pairs.where(~pairs.is_far)
         free = self._fitted(columns, near, expit)
         if all(column.kind == "set" for column in columns):
-            return replace(free, competes=False)._with_far(pairs)
+            return replace(free, competes=False)._with_far(columns, pairs)
         competing = self._fitted(columns, near, competition(near, source))
         one, other = (near.likelihood(model.weights, model.shift) for model in (competing, free))
-        partners = 2 * expit(near.total(free.weights, free.shift)).sum() / max(len(source), 1)
-        best = replace(free, competes=False) if other > one + _GAIN and partners > 2 else competing
-        return best._with_far(pairs)
+        match, n = expit(near.total(free.weights, free.shift)), np.bincount(source, minlength=1)
+        within = np.where(source[near.first] == source[near.second], match, 0)
+        partners = 2 * np.bincount(source[near.first], within, len(n)) / n.clip(1)
+        several = _SOME < np.average(partners < _CLEAN, weights=n + 1) < 1 - _SOME if len(n) > 1 else partners[0] > 2
+        best = replace(free, competes=False) if several and other > one + _GAIN * (len(n) == 1) else competing
+        return best._with_far(columns, pairs)
 
     def _for_links(self, columns: Sequence[Column], pairs: Pairs, is_entity: Bools) -> Self:
-        """Return the model that fits pairs, if a mention is one with at most one entity.
-
-        It ``competes`` if linked entities have hardly more than one mention: no linked mention then leads to another.
-        """
+        """Return the model that fits pairs, if a mention is one with at most one entity; see this module."""
         near = pairs.where(~pairs.is_far)
-        model = self._fitted(columns, near, assignment(near, is_entity))._with_far(pairs)
+        model = self._fitted(columns, near, assignment(near, is_entity))._with_far(columns, pairs)
         probability = assignment(pairs, is_entity)(sum(model._parts(pairs), np.zeros(1)))
         expected = np.bincount(pairs.second, is_entity[pairs.second] * probability)
         linked = expected[expected > _LINKED]
         return replace(model, competes=bool(linked.sum() <= _ALONE * len(linked)))
 
     def _fitted(self, columns: Sequence[Column], pairs: Pairs, probabilities: Callable[[LogOdds], LogOdds]) -> Self:
-        """Return the model with the weights and the shift that fit pairs of names; see this module."""
-        model, log_odds = self, pairs.name
+        """Return the model with the weights and the shift that fit pairs; if it has weights, m is theirs."""
+        most, near = (self.shift + _BELIEVED, self.weights) if self.weights else (0.0, [None] * len(columns))
+        model, log_odds = self, pairs.total(self.weights, self.shift)
         for _ in range(_STEPS):
-            probability = probabilities(log_odds)
-            weights = [ColumnWeights.estimated(*one, probability) for one in zip(columns, pairs.levels, strict=True)]
-            shift = min(model.shift + _step(pairs.name, model.shift, log_odds), 0.0)
+            p = probabilities(log_odds)
+            weights = [ColumnWeights.estimated(p, *of) for of in zip(columns, near, pairs.levels, strict=True)]
+            shift = min(model.shift + _step(pairs.name, model.shift, log_odds), most)
             model = replace(model, weights=tuple(weights), shift=shift)
             before, log_odds = log_odds, pairs.total(model.weights, model.shift)
             if np.abs(log_odds - before).max(initial=0) < _SETTLED:
                 break
         return model
 
-    def _with_far(self, pairs: Pairs) -> Self:
+    def _with_far(self, columns: Sequence[Column], pairs: Pairs) -> Self:
         """Return the model with what fits the pairs whose names are not near; m is the same."""
-        far, weights, shift = pairs.where(pairs.is_far), list(self.weights), self.shift
-        log_odds = far.total(weights, shift)
-        for _ in range(_STEPS):
-            other = 1 - expit(log_odds)
-            counts = [
-                np.bincount(some, other, len(one.u) + 1)[1:] for one, some in zip(weights, far.levels, strict=True)
-            ]
-            seen = [own + one.u for own, one in zip(counts, self.weights, strict=True)]
-            weights = [one._replace(u=(own / own.sum()).tolist()) for own, one in zip(seen, weights, strict=True)]
-            shift = min(shift + _step(far.name, shift, log_odds), self.shift + _BELIEVED)
-            before, log_odds = log_odds, far.total(weights, shift)
-            if np.abs(log_odds - before).max(initial=0) < _SETTLED:
-                break
-        return replace(self, far_shift=shift, far_u=[one.u for one in weights])
+        far = self._fitted(columns, pairs.where(pairs.is_far), expit)
+        return replace(self, far_shift=far.shift, far_u=[one.u for one in far.weights])
 
     def _parts(self, pairs: Pairs) -> list[LogOdds]:
         """Return the log-odds of names and of each column."""
         parts = [pairs.name + np.where(pairs.is_far, self.far_shift, self.shift)]
-        for weights, u, levels in zip(self.weights, self.far_u, pairs.levels, strict=True):
+        for weights, u, levels, rarity in zip(self.weights, self.far_u, pairs.levels, pairs.rarity, strict=True):
             far = weights._replace(u=list(u)).log_odds
-            parts.append(np.where(pairs.is_far, far[levels], weights.log_odds[levels]))
+            parts.append(np.where(pairs.is_far, far[levels], weights.log_odds[levels]) + rarity)
         return parts
 
-    def _pairs(
-        self, names: ComparedNames, columns: Sequence[Column], retrieval: Retrieval, n_mentions: int
-    ) -> tuple[Pairs, Any]:
-        """Return the pairs that names or columns propose and, to estimate weights, which the columns did; (pairs,)."""
-        inputs, n = retrieval.inputs.taken(names.rows), len(names.rows)
-        group, name = codes_of([retrieval.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
+    def _pairs(self, names: ComparedNames, columns: Sequence[Column], rows: Retrieval, n: int) -> tuple[Pairs, Any]:
+        """Return the pairs that names or columns propose for ``n`` mentions, and which the columns did; (pairs,)."""
+        inputs = rows.inputs.taken(names.rows)
+        group, name = codes_of([rows.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
         proposed = [names.pairs()]
         proposed += [column.pairs(name, inputs.is_blank) for column in columns if column.kind not in ("source", "set")]
         first, second = map(np.concatenate, zip(*proposed, strict=True))
-        first, second = distinct(first, second, n)
-        inside = (group[first] == group[second]) & (names.rows[first] < n_mentions)
+        first, second = distinct(first, second, len(name))
+        inside = (group[first] == group[second]) & (names.rows[first] < n)
         first, second = first[inside], second[inside]
-        key, keys = first * n + second, [a * n + b for a, b in ([] if self.weights else proposed[1:])]
+        key, *keys = (a * len(name) + b for a, b in [(first, second), *([] if self.weights else proposed[1:])])
         return self._compared(names, columns, first, second), np.isin(key, np.concatenate([key[:0], *keys]))
 
     def _compared(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Pairs:
         score = names.scores(np.column_stack([first, second]), self.names.log_odds)
-        counts = score >= _LIKELY
-        levels = [one.levels(first, second) * (counts | (one.kind != "set")) for one in columns]
-        return Pairs(first, second, score, ~names.near(first, second), levels)
+        levels = [one.levels(first, second) * ((score >= _LIKELY) | (one.kind != "set")) for one in columns]
+        is_far, name = ~names.near(first, second), codes_of(names.names)
+        others = np.bincount(name)[name] - 1
+        common = np.log(np.maximum(others[first], others[second]).clip(1))
+        rarity = [(~is_far & (levels[i] == 1)) * one.rarity[one.value[first]] for i, one in enumerate(columns)]
+        return Pairs(first, second, score, score - common, is_far, levels, rarity)
 
     def _shares(self, names: ComparedNames, columns: Sequence[Column], first: Ids, second: Ids) -> Reasons:
         """Return the log-odds of names and columns for pairs of names, the largest first."""
@@ -399,14 +411,11 @@ def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
     more = Tables.of_names(ids, names, metadata)
     more = replace(more, documents=more.documents.set_column(1, "domain", pa.array(domains, pa.string())))
     rows = np.append(inputs.rows, inputs.corpus.n_mentions + np.arange(len(kb)))
-    shifted = near._replace(ids=near.ids + n * (near.ids >= 0))
-    both = [np.hstack(pair) for pair in zip(retrieval.mentions, shifted, strict=True)]
-    order = np.argsort(both[1], axis=1, kind="stable")[:, : Evidence.neighbors]
     lists = Neighbors.empty(n + len(kb), Evidence.neighbors)
-    for place, values in zip(lists, both, strict=True):
-        place[:n, : order.shape[1]] = np.take_along_axis(values, order, axis=1)
-    mention, column = np.nonzero(near.ids >= 0)
-    fill(lists, n + near.ids[mention, column], mention, near.dissimilarity[mention, column])
+    for some, first in ((retrieval.mentions, 0), (near, n)):
+        row, column = np.nonzero(some.ids >= 0)
+        fill(lists, row, first + some.ids[row, column], some.dissimilarity[row, column])
+    fill(lists, n + near.ids[row, column], row, near.dissimilarity[row, column])
     corpus = Corpus(Tables.joined([inputs.corpus.tables, more]))
     how: Any = {"inputs": Inputs(corpus, rows), "groups": [*retrieval.groups, *domains]}
     return replace(retrieval, **how, mentions=lists, as_before=None)  # entities in the lists may have changed
@@ -460,20 +469,14 @@ def _date(text: str) -> tuple[int, int, int, bool] | None:
     return (day, month, year, is_plain) if is_date else None
 
 
-def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(";")]
-
-
 def _number(text: str) -> float:
     text = _UNIT.sub("", text).strip()
+    if _TIME.fullmatch(text):  # in seconds
+        return sum(60.0**place * int(part) for place, part in enumerate(reversed(text.split(":"))))
     return float(text.replace(",", "")) if _NUMBER.fullmatch(text) else np.nan
 
 
-def _levels_of_texts(grams: csr_matrix, words: csr_matrix, a: Ids, b: Ids) -> Levels:
-    """Return the levels of pairs of texts, from the 3-grams and the words of all texts."""
-    shared, size, n_words = products(grams, grams, a, b), np.diff(grams.indptr), np.diff(words.indptr)
-    share = shared / np.maximum(size[a] + size[b] - shared, 1)
-    fewer = np.minimum(n_words[a], n_words[b])
-    is_inside = (fewer > 0) & (products(words, words, a, b) == fewer)
-    of_share = [share >= least for least in _SHARED]
-    return np.select([a == b, of_share[0], is_inside, *of_share[1:]], range(1, 6), 6).astype(np.int8)
+def _inside(words: csr_matrix, a: Ids, b: Ids) -> Bools:
+    """Return whether the words of one text of a pair are among those of the other; (pairs,)."""
+    size = np.diff(words.indptr)
+    return np.asarray(products(words, words, a, b) == np.minimum(size[a], size[b]))
