@@ -74,6 +74,7 @@ _TO_ZERO = 0.1  # what draws a shift to 0, as so many pairs of doubtful names wo
 _BELIEVED = 4.0  # how much more names that are not near can be believed: what differing ones cost
 _LIKELY = -2.0  # least log-odds of names of which sets say anything
 _OF_SETS = 0.9  # largest dissimilarity of clusters if there is no other evidence
+_INSIDE = 0.9  # of what the log-odds of a pair say, if one name is inside the other
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -245,6 +246,13 @@ def assignment(pairs: Pairs, is_entity: Bools) -> Callable[[LogOdds], LogOdds]:
     return probabilities
 
 
+def distinction(pairs: Pairs, names: Sequence[str]) -> LogOdds:
+    """Return how sure pairs are at most: less if one name is inside the other, since a text may tell them apart."""
+    texts = Column.of("names", "text", names)
+    a, b = texts.value[pairs.first], texts.value[pairs.second]
+    return np.where((a != b) & _inside(texts.words, a, b), _INSIDE, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Weighs pairs of names by the names model and by columns, see this module."""
@@ -292,6 +300,7 @@ class Evidence:
         probability = excluded(sum(model._parts(pairs), np.zeros(1)))
         is_of_sets = all(column.kind == "set" for column in columns)
         threshold = _OF_SETS if is_of_sets else _THRESHOLD if model.competes and not sources else self.names.threshold
+        probability *= distinction(pairs, names.names) if is_of_sets else 1
         if not self.weights:  # two samples of the right pairs, of which some are in both
             near = ~pairs.is_far
             name, column, both = (probability @ some for some in (near, by_column, near & by_column))
