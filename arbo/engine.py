@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from eval.report import text_of
     from eval.table import Cell, Table
 
-_HOME = declared(__file__)
-"""The modules of the names above; a module is imported when one of its names is first used."""
+_HOME = declared(__file__)  # the modules of the names above; a module is imported when one of its names is first used
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,7 @@ from typing import Self
 
 _PLURAL = re.compile(r"\b(\w*?)(ies|(?<=as)es|(?<![su])s)\b")
 
-shown = False
-"""Whether the command line runs: logs then show the errors of documents, which may quote their texts."""
+shown = False  # whether the command line runs: logs then show the errors of documents, which may quote their texts
 
 
 def listed(items: Iterable[str], most: int) -> str:

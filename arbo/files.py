@@ -24,8 +24,7 @@ from arbo.errors import DataError, UsageError
 PathLike = str | os.PathLike[str]
 READING_HEADERS = threading.Lock()
 """Held by what reads headers of `.npy`, as Python 3.11 may fail to parse them in two threads (gh-106905)."""
-_HERE, _EXCHANGE = -100, 2
-"""AT_FDCWD and RENAME_EXCHANGE of Linux."""
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def real(path: PathLike) -> Path:
@@ -210,16 +209,11 @@ class Format(NamedTuple):
 
     name: str
     version: int
-    keys: Mapping[str, type]
-    """Required keys of a manifest, with the types of their values."""
-    what: str
-    """Noun for errors, such as "a run folder"."""
-    advice: str
-    """How to repair a damaged file or folder, for errors."""
-    manifest: str = ""
-    """The name of the manifest of a folder."""
-    packages: tuple[str, ...] = ()
-    """The packages whose versions the manifest of a folder names."""
+    keys: Mapping[str, type]  # required keys of a manifest, with the types of their values
+    what: str  # noun for errors, such as "a run folder"
+    advice: str  # how to repair a damaged file or folder, for errors
+    manifest: str = ""  # the name of the manifest of a folder
+    packages: tuple[str, ...] = ()  # the packages whose versions the manifest of a folder names
 
     @property
     def head(self) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from functools import partial
 
 from arbo.engine import Progress, T, silent
 
-Announce = Callable[[str], Progress]
-"""Takes the name of a stage, and returns a function that shows its progress."""
+Announce = Callable[[str], Progress]  # takes the name of a stage, and returns a function that shows its progress
 
 
 def quiet(what: str) -> Progress:

@@ -6,14 +6,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Ids: TypeAlias = npt.NDArray[np.signedinteger[Any]]
-"""Node or edge ids: int32 if they fit, otherwise int64."""
+Ids: TypeAlias = npt.NDArray[np.signedinteger[Any]]  # node or edge ids: int32 if they fit, otherwise int64
 
-Weights: TypeAlias = npt.NDArray[np.floating[Any]]
-"""Dissimilarities, float32 or float64; smaller is closer."""
+Weights: TypeAlias = npt.NDArray[np.floating[Any]]  # dissimilarities, float32 or float64; smaller is closer
 
-Floats: TypeAlias = npt.NDArray[np.float32]
-"""Vectors and their scores."""
+Floats: TypeAlias = npt.NDArray[np.float32]  # vectors and their scores
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

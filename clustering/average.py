@@ -25,8 +25,7 @@ from .kernels import kernel
 from .linkage import MergeTree, merges
 from .union_find import find, join, label_components
 
-SAME = np.float32(-(2.0**-20))
-"""The weight of an edge whose mentions are one."""
+SAME = np.float32(-(2.0**-20))  # the weight of an edge whose mentions are one
 _UNIT = 1 << 20
 
 Integers = npt.NDArray[np.int64]

@@ -29,8 +29,7 @@ UNDECIDED, OUTSIDE, NEW = -1, -2, -3
 """Values of `Decisions.root` that are no entity: none, outside the knowledge base, and the new entity 0."""
 _BY_PERSON = float(np.float32(-3e38))
 _PASSED_ON = float(np.float32(-2.5e38))
-DECIDED = float(np.float32(-2e38))
-"""Edges up to this weight are decisions."""
+DECIDED = float(np.float32(-2e38))  # edges up to this weight are decisions
 
 
 class Decisions(NamedTuple):

@@ -34,8 +34,7 @@ class Index:
     metric: Metric
     n: int
     dim: int
-    matrix: Csr | Floats
-    """(rows, dim) the vectors; for cosine of length 1, but zero vectors are kept."""
+    matrix: Csr | Floats  # (rows, dim) the vectors; for cosine of length 1, but zero vectors are kept
     owners: Owners
     _scans: dict[Scanner, Scan] = field(default_factory=dict, repr=False)
 

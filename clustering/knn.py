@@ -21,11 +21,9 @@ from .vectors import METRICS, Metric, Vectors, csr, dense_products, dissimilarit
 Limit: TypeAlias = float | npt.ArrayLike | None
 """The largest dissimilarity to list: one for all queries, or one for each; None for no limit."""
 
-Searchable: TypeAlias = Vectors | Index
-"""Vectors to search, or an index of them."""
+Searchable: TypeAlias = Vectors | Index  # vectors to search, or an index of them
 
-_ROWS = 1 << 16
-"""Queries whose lists are cut at once."""
+_ROWS = 1 << 16  # queries whose lists are cut at once
 
 
 class Neighbors(NamedTuple):

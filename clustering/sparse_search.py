@@ -22,11 +22,9 @@ from .kernels import kernel
 from .search import Lists, Search, offer, offer_all, refuses
 from .vectors import Csr, Owners, csr, dissimilarity
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-"""Lengths in 255ths of the longest row, rounded up."""
+Bytes: TypeAlias = npt.NDArray[np.uint8]  # lengths in 255ths of the longest row, rounded up
 
-_DONE = np.float32(-1e30)
-"""The partial score of a row that has been scored exactly."""
+_DONE = np.float32(-1e30)  # the partial score of a row that has been scored exactly
 
 _LEAST_SHARE = np.float32(1e-37)
 """The least partial score of a row that shares a feature with the query, also if the product is rounded to 0."""
@@ -34,11 +32,9 @@ _LEAST_SHARE = np.float32(1e-37)
 _MOST_FEATURES = 128
 """Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
 
-GROUPS = 64
-"""Number of groups of features; a feature belongs to the group of its remainder."""
+GROUPS = 64  # number of groups of features; a feature belongs to the group of its remainder
 
-_FINE = 1 << 15
-"""The unit of the lengths of a query's groups, so that the sum of products is an int32."""
+_FINE = 1 << 15  # the unit of the lengths of a query's groups, so that the sum of products is an int32
 
 ROWS_PER_PLACE = 1500
 """Below this number of rows for each place of a list without a limit, bounds take longer than they save."""
@@ -110,15 +106,11 @@ class List(NamedTuple):
 class Scratch(NamedTuple):
     """Memory of a worker."""
 
-    score: Floats
-    """(rows,) the partial score of each row; `_DONE` once it is scored exactly; all 0 between queries."""
-    seen: Ids
-    """The rows with a score that is not 0."""
-    able: Ids
-    """The rows that could reach a list."""
+    score: Floats  # (rows,) the partial score of each row; `_DONE` once it is scored exactly; all 0 between queries
+    seen: Ids  # the rows with a score that is not 0
+    able: Ids  # the rows that could reach a list
     all_scores: Weights
-    weight_of: Floats
-    """(features,) the weight of every feature; all 0 between queries."""
+    weight_of: Floats  # (features,) the weight of every feature; all 0 between queries
 
     @classmethod
     def of(cls, n_rows: int, n_features: int) -> Self:

@@ -71,8 +71,7 @@ def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-_TOGETHER = 1 << 18
-"""Number of mentions of all halves that are counted at once, which bounds the memory."""
+_TOGETHER = 1 << 18  # number of mentions of all halves that are counted at once, which bounds the memory
 _CONLL: tuple[Metric, ...] = ("muc", "b3", "ceafe")
 _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "ceafe": "CEAF-e", "lea": "LEA"}
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters, and those that turn the direction of a text around; names may come from untrusted files."""
 
-as_json = False
-"""Whether the present verb prints JSON, the option that all verbs have."""
+as_json = False  # whether the present verb prints JSON, the option that all verbs have
 
 
 def print_parts(stream: IO[str], *parts: tuple[str, dict[str, Any]]) -> None:

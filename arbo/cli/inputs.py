@@ -127,8 +127,7 @@ AS_READ = {"docs_format": "format", "types": "types", "text_column": "text_colum
 """The keys in the manifest of a run of the fields that say how its documents were read."""
 
 
-_LONG = 300
-"""A line with more characters is rarely a name."""
+_LONG = 300  # a line with more characters is rarely a name
 
 
 def _lines_of(documents: arbo.Corpus) -> list[str]:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from arbo.encoders.encoder_config import EncoderConfig
     from arbo.linking.config import LinkerConfig
 
-option = partial(Option, case_sensitive=False)
-"""Makes an option; the case of choices is ignored."""
+option = partial(Option, case_sensitive=False)  # makes an option; the case of choices is ignored
 
 
 def _replaceable(run: Path | None) -> Path | None:
@@ -112,10 +111,8 @@ class Group(NamedTuple, Generic[S]):
     name: str
     module: str
     settings: str
-    shown: bool = False
-    """Whether each field is an option of its own wherever the group is used."""
-    only: str = ""
-    """The only fields that are settings of the verb; empty for all."""
+    shown: bool = False  # whether each field is an option of its own wherever the group is used
+    only: str = ""  # the only fields that are settings of the verb; empty for all
 
     @property
     def texts(self) -> Mapping[str, FieldText]:
@@ -141,8 +138,7 @@ class Shown(NamedTuple):
     """The groups of settings of a verb, and the fields that are options of their own."""
 
     groups: tuple[Group[Any], ...]
-    some: tuple[str, ...] = ()
-    """The fields that are options in this verb, beside those of groups of which all are."""
+    some: tuple[str, ...] = ()  # the fields that are options in this verb, beside those of groups of which all are
 
     @property
     def options(self) -> list[str]:

@@ -205,8 +205,7 @@ _KEYS = {
     "u": _Key("undo"),
     "q": _Key("quit"),
 }
-_SHOWN = 9
-"""Number of entities that have a key."""
+_SHOWN = 9  # number of entities that have a key
 
 
 def review(

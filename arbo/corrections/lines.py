@@ -65,11 +65,9 @@ _KEYS: Mapping[str, Convert] = {**_KINDS, **_TEXTS, "spans": spans}
 class Correction:
     """One line of corrections."""
 
-    kind: str
-    """The key that says what was decided, such as ``entity``."""
+    kind: str  # the key that says what was decided, such as ``entity``
     value: Any
-    mentions: tuple[str, ...]
-    """Ids of its mentions; none if it is about spans of a document."""
+    mentions: tuple[str, ...]  # ids of its mentions; none if it is about spans of a document
     document: str | None
     spans: tuple[Span, ...]
     author: str | None
@@ -77,8 +75,7 @@ class Correction:
     file: str
     line: int
     status: Status = "obeyed"
-    reason: str | None = None
-    """Why it is not obeyed."""
+    reason: str | None = None  # why it is not obeyed
 
     def __str__(self) -> str:
         """Name its place and its content."""

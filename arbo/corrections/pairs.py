@@ -12,22 +12,18 @@ import numpy as np
 from arbo.results.graphs import edges_of
 from arbo.results.run import Bools, Floats, Ints, Run
 
-_SURE = 0.01
-"""The doubt about a pair without any, so that sure pairs are asked too."""
+_SURE = 0.01  # the doubt about a pair without any, so that sure pairs are asked too
 
 
 class DrawnPairs(NamedTuple):
     """The pairs of a list with an edge, in the order in which they are asked; each array has a value for each."""
 
     first: Ints
-    second: Ints
-    """Rows of the mentions in the run."""
-    together: Bools
-    """Whether they are in one cluster."""
+    second: Ints  # rows of the mentions in the run
+    together: Bools  # whether they are in one cluster
     probability: Floats
     doubt: Floats
-    priority: Floats
-    """The doubt, divided by a number drawn between 0 and 1; descending."""
+    priority: Floats  # the doubt, divided by a number drawn between 0 and 1; descending
 
     @classmethod
     def of(cls, run: Run) -> Self | None:

@@ -44,10 +44,8 @@ from arbo.text.phrases import shared_name
 Answer = Literal["accept", "candidate", "nil", "new", "not", "same", "different", "drop", "drop-all"]
 _AROUND, _NAMES = 60, 3
 """Characters of context on either side of a mention, and other names of an entity, that are shown."""
-NEAR = 1 / 3
-"""An entity is shown if its similarity is at least this share of the largest."""
-_UNKNOWN = 0.5
-"""Doubt about a decision of unknown confidence."""
+NEAR = 1 / 3  # an entity is shown if its similarity is at least this share of the largest
+_UNKNOWN = 0.5  # doubt about a decision of unknown confidence
 
 
 class Queue(NamedTuple):
@@ -133,8 +131,7 @@ class Choice(NamedTuple):
     id: str
     name: str
     score: float
-    about: str
-    """Its other names, parents, siblings and definition, as far as the knowledge base is known."""
+    about: str  # its other names, parents, siblings and definition, as far as the knowledge base is known
 
     @classmethod
     def of(cls, id_: str, name: str, score: float, kb: KnowledgeBase | None) -> Self:
@@ -158,13 +155,10 @@ class Question:
 
     link: Link
     twins: int
-    doubt: float
-    """Both as in `Queue`."""
-    before: str
-    """The text before the mention, at most `_AROUND` characters; empty if the run has no texts."""
+    doubt: float  # both as in `Queue`
+    before: str  # the text before the mention, at most `_AROUND` characters; empty if the run has no texts
     after: str
-    choices: tuple[Choice, ...]
-    """The candidates, nearest first."""
+    choices: tuple[Choice, ...]  # the candidates, nearest first
 
 
 class _Written(NamedTuple):
@@ -172,10 +166,8 @@ class _Written(NamedTuple):
 
     end: int
     data: bytes
-    place: int
-    """The place of the review when they were written."""
-    decides: Ints
-    """The places of the questions that they decide."""
+    place: int  # the place of the review when they were written
+    decides: Ints  # the places of the questions that they decide
 
 
 @dataclass

@@ -17,8 +17,7 @@ from arbo.formats.files import ending
 from arbo.formats.table import cells_of
 from arbo.formats.xlsx import read_cells
 
-_GUARD = re.compile(r"\A'(?=[=+\-@＝＋－＠])")
-"""What the writer of CSV puts before a cell that begins like a formula."""
+_GUARD = re.compile(r"\A'(?=[=+\-@＝＋－＠])")  # what the writer of CSV puts before a cell that begins like a formula
 _WHOLE = re.compile(r"\A(0|[1-9][0-9]*)\.0\Z")
 _IDS = {"entity_id", "runner_up_id"}
 _NEEDED = ("mention_id", "reviewed")

@@ -146,8 +146,7 @@ class Corpus(OnDemand[Document]):
 class MentionInput(NamedTuple):
     """A mention as an encoder sees it."""
 
-    name: str
-    """The text of the mention; abbreviations that the document defines may be replaced by their long forms."""
+    name: str  # the text of the mention; abbreviations that the document defines may be replaced by their long forms
     mention: Mention
     document: Document
 

@@ -165,8 +165,7 @@ class Marked(NamedTuple):
     metadata: Mapping[str, Any] = {}
     cluster: str | None = None
     id: str | None = None
-    text: str | None = None
-    """It is compared with the text at the spans."""
+    text: str | None = None  # it is compared with the text at the spans
 
 
 def marked_document(

@@ -20,8 +20,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.tables import labels_in
 from arbo.engine import Bools, Ids
 
-RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
-"""Lengths of candidate lists for which recall is reported."""
+RECALL_AT = (1, 2, 4, 8, 16, 32, 64)  # lengths of candidate lists for which recall is reported
 
 _LIKE_NIL = frozenset({"", "-", "--", "nil", "none", "null", "nan", "na", "n/a", "unknown", "cui-less"})
 _ENOUGH = 0.1  # share of missing ids that cross-references with a prefix must match to be recommended

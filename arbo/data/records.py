@@ -21,8 +21,7 @@ _MOST_ITEMS, _MOST_MENTIONS = 1 << 13, 1 << 16  # items, and their mentions, tha
 
 logger = logging.getLogger(__name__)
 
-Item = TypeVar("Item", bound=Any)
-"""Anything with an ``id``."""
+Item = TypeVar("Item", bound=Any)  # anything with an ``id``
 
 
 class Records(Generic[Item]):

@@ -16,8 +16,7 @@ class Keys(NamedTuple):
     """Hashes of 64 bits of each entity, in order; both (entities,)."""
 
     ids: Hashes
-    contents: Hashes
-    """Of name, aliases, definition, types and domain."""
+    contents: Hashes  # of name, aliases, definition, types and domain
 
     @classmethod
     def of(cls, table: pa.RecordBatch) -> Self:
@@ -32,8 +31,7 @@ class Exchange(NamedTuple):
 
     before: Keys
     after: Keys
-    replaced: Mapping[str, str] = {}
-    """The ids of entities that are gone, and of those that replace them."""
+    replaced: Mapping[str, str] = {}  # the ids of entities that are gone, and of those that replace them
 
     @property
     def counts(self) -> dict[str, int]:

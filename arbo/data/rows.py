@@ -33,8 +33,7 @@ from arbo.data.tables import Tables, blank_notes
 from arbo.errors import DataError, UsageError, listed
 from arbo.text.checks import check_spans, check_text
 
-Placed = tuple[str, Any]
-"""The place of a row, for errors, and the row, or a DataError if the row could not be read."""
+Placed = tuple[str, Any]  # the place of a row, for errors, and the row, or a DataError if the row could not be read
 Row = dict[str, Any]
 
 REQUIRED = ("document_id", "text", "start", "end")
@@ -48,8 +47,7 @@ _IN_ANY_ROW |= dict.fromkeys(("mention_id", "mention_text", "type", "entity"), o
 _IN_ANY_ROW["entities"] = objects.strings
 COLUMNS: Mapping[str, objects.Convert] = {**_IN_ANY_ROW, "cluster": objects.string, "score": objects.number}
 
-BLANK = " "
-"""The text of a missing name; blank names are never compared, so that each is a cluster of its own."""
+BLANK = " "  # the text of a missing name; blank names are never compared, so that each is a cluster of its own
 _OF_DOCUMENTS = {"mentions", "document_id", "text"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 

@@ -43,8 +43,7 @@ _OF_MENTIONS = {
     "metadata": ("metadata", pa.large_string()),
 }
 """The columns, with their fields and types; the domain of a mention is that of its document."""
-OPTIONAL = ("cluster", "metadata")
-"""Columns that are missing if they have no value."""
+OPTIONAL = ("cluster", "metadata")  # columns that are missing if they have no value
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
@@ -53,10 +52,8 @@ class Tables:
     """Documents and their mentions."""
 
     documents: pa.Table
-    mentions: pa.Table
-    """The mentions, in the order of the documents."""
-    sizes: Ids
-    """(documents,) the number of mentions of each."""
+    mentions: pa.Table  # the mentions, in the order of the documents
+    sizes: Ids  # (documents,) the number of mentions of each
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Self:

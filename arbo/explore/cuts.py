@@ -20,11 +20,9 @@ from arbo.engine import Decisions, Graph, Partition, partition
 from arbo.results.graphs import graph_of
 from arbo.results.run import Floats, Ints, Run
 
-STEPS = 32
-"""Number of values of each of the two thresholds."""
+STEPS = 32  # number of values of each of the two thresholds
 
-Place = tuple[int, int]
-"""Places among the values of the entity threshold and of the mention threshold."""
+Place = tuple[int, int]  # places among the values of the entity threshold and of the mention threshold
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,10 +27,8 @@ from arbo.results.run import Link
 from arbo.serve.service import Answer
 from arbo.serve.web import Limits, Refused, Rules, Turn, application
 
-BLOCKS = ("overview", "tables", "cuts", "changes")
-"""Parts of the content that a page asks for as a whole."""
-QUESTIONS = ("next", "question", "entities", "marks")
-"""Methods of the review; they take turns, as what writes does."""
+BLOCKS = ("overview", "tables", "cuts", "changes")  # parts of the content that a page asks for as a whole
+QUESTIONS = ("next", "question", "entities", "marks")  # methods of the review; they take turns, as what writes does
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -38,8 +36,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_SHOWN = 20
-"""Number of mentions that are listed of those to which a decision spreads."""
+_SHOWN = 20  # number of mentions that are listed of those to which a decision spreads
 Rows = Annotated[list[Annotated[int, Field(ge=0)]], Query(max_length=1000)]
 
 

@@ -42,8 +42,7 @@ _OfRuns = Literal["csv", "tsv", "xlsx", "clusters"]
 ExportFormat = Literal[_OfRuns, "jsonl", "pubtator", "bioc", "brat", "conll", "corefud", Graph]
 Ids = Literal["links", "entities", "gold"]
 _Items = Literal["documents", "entities"]
-Inputs = PathLike | Iterable[PathLike]
-"""Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
+Inputs = PathLike | Iterable[PathLike]  # files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input
 
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 _XLSX = r"\A.*\.xlsx\n"

@@ -57,8 +57,7 @@ class _Mention(NamedTuple):
     eid: str
     type: str | None
     head: int
-    pieces: list[list[int]]
-    """The first and the last word of each; of an open piece only the first."""
+    pieces: list[list[int]]  # the first and the last word of each; of an open piece only the first
 
     @property
     def headed(self) -> Headed:

@@ -27,16 +27,13 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, real, whole_folder, writing
 from arbo.text.checks import Span
 
-LARGEST_ARCHIVE = 2**30
-"""Bytes that a compressed file may unpack to, where all of them are kept in memory."""
+LARGEST_ARCHIVE = 2**30  # bytes that a compressed file may unpack to, where all of them are kept in memory
 MOST_PACKED = 100
 """Times its own size to which a compressed file may unpack, if it unpacks to more than `LARGEST_ARCHIVE`."""
 
-Block = list[tuple[int, str]]
-"""One or more numbered lines that belong together."""
+Block = list[tuple[int, str]]  # one or more numbered lines that belong together
 
-Paths = PathLike | Sequence[PathLike]
-"""A file or folder, or several."""
+Paths = PathLike | Sequence[PathLike]  # a file or folder, or several
 
 STANDARD_INPUT = Path("-")
 JSON = (".json", ".jsonl")
@@ -113,11 +110,9 @@ class Piece(NamedTuple):
     """What one item of a file is made from, such as a line, a block of lines or a value of JSON, and its place."""
 
     content: Any
-    file: Path | str
-    """The file, and perhaps a place in it, for errors."""
+    file: Path | str  # the file, and perhaps a place in it, for errors
     line: int | None = None
-    name: str = ""
-    """An id for an item without one."""
+    name: str = ""  # an id for an item without one
 
 
 def line_pieces(file: Path, _: object) -> Iterator[Piece]:

@@ -49,8 +49,7 @@ from arbo.formats.files import LARGEST_ARCHIVE, MOST_PACKED, Paths, data_files, 
 from arbo.formats.xlsx import joined_lists, read_cells
 
 Kind = Literal["csv", "tsv", "xlsx", "parquet"]
-HeaderOf = Callable[[Sequence[str], Path], tuple[list[str], bool]]
-"""Is `_header` with some of its arguments."""
+HeaderOf = Callable[[Sequence[str], Path], tuple[list[str], bool]]  # is `_header` with some of its arguments
 
 _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
@@ -66,12 +65,10 @@ _IDS |= {"DiseaseID": "id", "ChemicalID": "id", "GeneID": "id", "DiseaseName": "
 _IDS |= {"GeneSymbol": "name", "AltDiseaseIDs": "alternative_ids", "AltGeneIDs": "alternative_ids"}
 _COMMENTS = re.compile(r"\A(?:#(?:[^\S\n][^\n]*)?\n)+")
 _NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
-_BESIDE_NAMES = {*COLUMNS, "context"}
-"""Columns that say more of a mention than its name and its id."""
+_BESIDE_NAMES = {*COLUMNS, "context"}  # columns that say more of a mention than its name and its id
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 _LIKE_NAMES = re.compile(r"(.*[\W_])?(id|identifier|code|cui|name|label|term|title|str)s?|\w+(?-i:ID|Name|Label)", re.I)
-_ALIASES = {"alias", "synonym", "synonyms"}
-"""Other names of the column ``aliases`` of entities."""
+_ALIASES = {"alias", "synonym", "synonyms"}  # other names of the column ``aliases`` of entities
 _SPLIT = "cells of aliases divided at `;`, since none has a `|`"
 _ONE_EACH = "aliases with a `;` taken as one name: names are separated by `|`"
 _FORMULA = r"\A([=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"  # and the full-width forms of the four signs
@@ -256,7 +253,7 @@ def _delimited(file: Path, kind: Kind, header_of: HeaderOf) -> Iterable[Placed]:
             row = {name: _value(name, cell) for name, cell in zip(header, cells, strict=False)}
             if "abstract" in row and "text" not in header:
                 row["text"] = "\n".join(str(row.pop(name)) for name in ("title", "abstract") if row.get(name))
-            # A document may be empty; in a row of a mention, an empty text means the text of an earlier row.
+            # a document may be empty; in a row of a mention, an empty text means the text of an earlier row.
             yield place, row | {"text": ""} if row.get("text", "") is None and "id" in header else row
 
 

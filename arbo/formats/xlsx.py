@@ -17,8 +17,7 @@ from arbo.errors import DataError, MissingDependency, UsageError
 from arbo.files import PathLike, write_whole
 from arbo.formats.files import LARGEST_ARCHIVE
 
-_CHOICES = '"ok,NIL,not,drop"'
-"""Answers that a cell offers; ids and new names are written into it."""
+_CHOICES = '"ok,NIL,not,drop"'  # answers that a cell offers; ids and new names are written into it
 _MOST_ROWS, _LARGEST_CELL, _WIDEST = 2**20 - 1, 32_767, 60
 _COLOURS = {"start_color": "F8B4A6", "mid_color": "FFF3C4", "end_color": "FFFFFF"}
 

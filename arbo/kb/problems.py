@@ -56,8 +56,7 @@ class Problem:
     count: int
     wrong: str
     solution: str
-    examples: tuple[Example, ...] = ()
-    """Examples, sorted by the number of their entities, largest first."""
+    examples: tuple[Example, ...] = ()  # examples, sorted by the number of their entities, largest first
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields by name, ready for JSON."""

@@ -36,8 +36,7 @@ Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; None for no limit, and ``"default"`` for the threshold of the model that weighs the
 edge: the encoder, a reranker or an edge model."""
 
-Reading = Literal["auto", "list", "text"]
-"""How names are clustered, see `LinkerConfig.treat_as`."""
+Reading = Literal["auto", "list", "text"]  # how names are clustered, see `LinkerConfig.treat_as`
 Objective = Literal["accuracy_with_nil", "nil_f1", "ari", "b3", "conll", "lea"]
 """The score to maximise: with a knowledge base, the share of correct links and NIL decisions, or F1 of NIL decisions;
 without one, ARI of the clusters, or F1 of B-cubed, CoNLL or LEA."""
@@ -56,8 +55,7 @@ _CLEAR_IF_THERE = (0.53, 0.33)
 """The share of clear mentions, and what it gains with the share of names that have a twin."""
 _GAPS, _OF_GAPS = (0.05, 0.15), (0.55, 0.12)
 _SAMPLE = 2_000
-_LEAST = 0.02
-"""Added to lead and dissimilarity, so that the ratio of small ones does not count too much."""
+_LEAST = 0.02  # added to lead and dissimilarity, so that the ratio of small ones does not count too much
 _UNKNOWN_GAP, _UNKNOWN_NIL = 0.1, 0.33
 _LOG_ODDS, _PER_GAP = 0.8, -3.0
 _MORE_NILS, _MOST = 0.05, 0.95
@@ -264,10 +262,8 @@ def _share_of_twins(kb: KnowledgeBase) -> float:
 class DefaultConfidence(NamedTuple):
     """The confidence of decisions by n-grams, without annotations."""
 
-    log_odds: float
-    """Logarithm of the odds of a link whose lead equals its dissimilarity."""
-    nil: float
-    """Probability that a NIL decision is correct."""
+    log_odds: float  # logarithm of the odds of a link whose lead equals its dissimilarity
+    nil: float  # probability that a NIL decision is correct
 
     @classmethod
     def for_gap(cls, gap: float | None, is_nil: Bools) -> Self:

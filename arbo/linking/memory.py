@@ -37,8 +37,7 @@ from arbo.retrieval.groups import EncodedKb, SearchAll
 from arbo.retrieval.reranking import Reranker, known_scores
 from arbo.retrieval.retrieval import FROZEN, EarlierSearch, Mentions
 
-_MOST_UNSEEN = 0.25
-"""A new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`."""
+_MOST_UNSEEN = 0.25  # a new run is advised if more of the n-grams in added names are unseen, see `benchmarks/growth.py`
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,8 +46,7 @@ class Memory:
 
     run: Run
     arrays: Arrays
-    anew: bool
-    """Whether the neighbours of all mentions are searched again."""
+    anew: bool  # whether the neighbours of all mentions are searched again
 
     @classmethod
     def of(cls, run: Run, *, anew: bool = False) -> Self:

@@ -40,8 +40,7 @@ from arbo.retrieval.retrieval import Retrieval
 
 _SHARE, _MENTIONS, _NAMES = 0.05, 20, 10
 """A giant has more than this share of all mentions, more mentions than this, and at least so many effective names."""
-_SLICE = 1 << 16
-"""Number of rows that are made at once."""
+_SLICE = 1 << 16  # number of rows that are made at once
 
 
 def describe(
@@ -265,12 +264,9 @@ Column: TypeAlias = Callable[[Ids], pa.Array]
 class Links:
     """What rows of links are made of; it gives rows and columns as a `pyarrow.Table` does, and is pickled as one."""
 
-    ids: pa.Array
-    """(rows,) ids of the mentions."""
-    mention: Ids
-    """(rows,) the number of each mention."""
-    columns: Mapping[str, Column]
-    """The columns after ``mention_id``."""
+    ids: pa.Array  # (rows,) ids of the mentions
+    mention: Ids  # (rows,) the number of each mention
+    columns: Mapping[str, Column]  # the columns after ``mention_id``
 
     def __len__(self) -> int:
         return len(self.mention)

@@ -43,8 +43,7 @@ class Trial:
     entity_threshold: float | None
     mention_threshold: float | None
     score: float
-    nil_threshold: float | None = None
-    """The threshold of average linkage; None also under single linkage."""
+    nil_threshold: float | None = None  # the threshold of average linkage; None also under single linkage
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -242,8 +241,7 @@ class _Scoring:
     annotated: npt.NDArray[np.bool_]
     is_nil: npt.NDArray[np.bool_]
     mention: npt.NDArray[np.integer[Any]]
-    entity: npt.NDArray[np.integer[Any]]
-    """(pairs,) both: each mention with each of its correct entities."""
+    entity: npt.NDArray[np.integer[Any]]  # (pairs,) both: each mention with each of its correct entities
 
     @classmethod
     def of(cls, gold: Gold, objective: Objective) -> Self:

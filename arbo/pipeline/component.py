@@ -34,8 +34,7 @@ from arbo.linking.config import LinkerConfig
 from arbo.results.result import Result
 from arbo.settings import read_json
 
-NAME = "arbo"
-"""The name of the component, of its span group and of its extension attribute."""
+NAME = "arbo"  # the name of the component, of its span group and of its extension attribute
 _MANIFEST = "arbo-linker.json"
 _FORMAT = Format("arbo-linker", 1, {"config": dict, "parts": list}, "a linker", "save the pipeline again")
 

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from arbo.formats import KnowledgeBaseFormat
     from arbo.results.run import Link
 
-_SHOWN = 9
-"""Number of entities that a search shows."""
-_LEAST = 0.2
-"""The smallest similarity of a name that a search shows."""
+_SHOWN = 9  # number of entities that a search shows
+_LEAST = 0.2  # the smallest similarity of a name that a search shows
 Search = Callable[[str, "Link"], list[Choice]]
 """Returns the entities with an id or, if the words are none, with names like them, in the domain of the mention."""
 Tell = Callable[[str], None]

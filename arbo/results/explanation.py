@@ -35,8 +35,7 @@ class Candidate:
 
     id: str
     name: str
-    alias: str | None
-    """The alias that is spelt most like the mention; None if the preferred name is closer."""
+    alias: str | None  # the alias that is spelt most like the mention; None if the preferred name is closer
     score: float | None
 
     @classmethod
@@ -57,12 +56,9 @@ class Explanation:
 
     mention: str
     entity: str | None
-    path: tuple[Step, ...]
-    """The steps from the entity to the mention; for NIL, only the mention."""
-    weakest: int | None
-    """Index in ``path``, from 0, of the step with the heaviest edge; None for NIL."""
-    rivals: tuple[Candidate, ...]
-    """The nearest other entities, at most three."""
+    path: tuple[Step, ...]  # the steps from the entity to the mention; for NIL, only the mention
+    weakest: int | None  # index in ``path``, from 0, of the step with the heaviest edge; None for NIL
+    rivals: tuple[Candidate, ...]  # the nearest other entities, at most three
     text: str
 
     def __str__(self) -> str:

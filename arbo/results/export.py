@@ -22,10 +22,8 @@ from arbo.results.views import ends_of, mention_view, runners_up
 from arbo.settings import check_choice
 from arbo.text.words import sentences
 
-_STEPS_SHOWN = 8
-"""Maximum number of mentions shown of a path; of a longer path, the last ones are shown."""
-_TOGETHER = 1 << 12
-"""Number of mentions whose texts are read at a time."""
+_STEPS_SHOWN = 8  # maximum number of mentions shown of a path; of a longer path, the last ones are shown
+_TOGETHER = 1 << 12  # number of mentions whose texts are read at a time
 
 
 def export(

@@ -20,8 +20,7 @@ from arbo.results.schema import SCHEMA, problem_of
 
 ADVICE, MANIFEST = "run the job again", "manifest.json"
 CORRECTIONS = "corrections"  # the table that a run without corrections lacks
-ARRAYS = "growth.npz"
-"""The arrays by which a run can grow, or only its graph and the decisions if it cannot."""
+ARRAYS = "growth.npz"  # the arrays by which a run can grow, or only its graph and the decisions if it cannot
 _KEYS = dict.fromkeys(("config", "encoder", "files", "notes", "threshold"), dict)
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 FORMAT = Format("arbo-run", 2, _KEYS, "a run folder", ADVICE, MANIFEST, _VERSIONS)

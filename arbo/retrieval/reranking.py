@@ -136,8 +136,7 @@ class FunctionReranker:
     function: RerankFunction
     retrieval_weight: float = 0.0
     threshold: float = 0.5
-    whole: ClassVar[bool] = True
-    """The function gets all candidates of a mention at once, see `ScoreMemory`."""
+    whole: ClassVar[bool] = True  # the function gets all candidates of a mention at once, see `ScoreMemory`
 
     @property
     def settings(self) -> dict[str, Any]:

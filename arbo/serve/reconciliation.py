@@ -26,10 +26,8 @@ from arbo.serve.web import parsed, sentence
 from arbo.text.names import normalize_name
 
 Model = TypeVar("Model")
-MARGIN = 10.0
-"""A candidate is a match only if its score leads by this much."""
-_MOST, _DEEP = 100, 100
-"""The largest number of candidates to return, and the number of nearest entities to choose from."""
+MARGIN = 10.0  # a candidate is a match only if its score leads by this much
+_MOST, _DEEP = 100, 100  # the largest number of candidates to return, and the number of nearest entities to choose from
 Kind = Literal["entity", "property", "type"]
 _FIELDS = ("aliases", "definition", "types", "alternative_ids", "xrefs")
 

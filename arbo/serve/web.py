@@ -36,10 +36,8 @@ LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 _DRAINED = 10
 """A body that is too large is read up to this multiple of the limit, so that its sender gets to see the answer."""
-CONNECTIONS = 256
-"""Number of connections at a time; see `Connection`."""
-WAIT = 10
-"""Seconds after which a connection is closed if nothing happens."""
+CONNECTIONS = 256  # number of connections at a time; see `Connection`
+WAIT = 10  # seconds after which a connection is closed if nothing happens
 
 
 class Refused(UsageError):  # noqa: N818

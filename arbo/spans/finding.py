@@ -31,8 +31,7 @@ from arbo.text.names import normalize_name
 from arbo.text.words import content_words, words
 
 Spans = tuple[Span, ...]  # the spans of a mention, or of all mentions of an entity in a text
-Place = tuple[int, int, int]
-"""The index of a document, and the start and end of a span of its text."""
+Place = tuple[int, int, int]  # the index of a document, and the start and end of a span of its text
 LEFT_OUT = "mentions of the documents replaced by found ones"
 """The key under which the notes of `Found.corpus` count the existing mentions that were replaced."""
 

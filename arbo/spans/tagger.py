@@ -35,10 +35,8 @@ from arbo.text.words import Offsets, offsets_of, passages
 
 OUTSIDE, BEGIN, INSIDE = range(3)
 Scores = npt.NDArray[np.float64]
-NEVER = -1e4
-"""The score of a mention that goes on without a beginning."""
-COLUMNS = 1 << 20
-"""Number of columns; features with the same hash share a column."""
+NEVER = -1e4  # the score of a mention that goes on without a beginning
+COLUMNS = 1 << 20  # number of columns; features with the same hash share a column
 _FACTOR, _SHIFT, _COLUMN_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(64 - 20)
 _N_PARTS = 13
 _NEAR = [0, 2, 8, 9, 11, 12]
@@ -152,8 +150,7 @@ def _parts(word: str, *counts: Mapping[str, int]) -> list[str]:
 class Chains(NamedTuple):
     """Sentences as chains of tokens, for steps along all of them at once."""
 
-    steps: list[Ids]
-    """The first tokens of all sentences, the second ones of those that have one, and so on."""
+    steps: list[Ids]  # the first tokens of all sentences, the second ones of those that have one, and so on
 
     @classmethod
     def of(cls, sentence: Ids) -> Self:

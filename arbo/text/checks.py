@@ -5,8 +5,7 @@ from collections.abc import Mapping
 
 from arbo.errors import DataError
 
-Span = tuple[int, int]
-"""Start and end of a piece of a text, in Unicode code points; the end is exclusive."""
+Span = tuple[int, int]  # start and end of a piece of a text, in Unicode code points; the end is exclusive
 
 
 def check_text(value: object, what: str, *, of: str | None = None) -> None:

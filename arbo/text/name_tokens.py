@@ -10,10 +10,8 @@ from arbo.text.names import INVISIBLE, NOT_ASCII, without_marks
 
 WORD, NUMBER, LETTER, LEGAL, TITLE, SMALL, SIGN = range(7)
 """The kinds of tokens; for signs, such as those of C++, see `arbo.text.names`."""
-WEIGHT = (1.0, 1.0, 0.6, 0.15, 0.25, 0.1, 0.6)
-"""How much a token of each kind says."""
-MOST = 24
-"""The largest number of tokens of a name that are compared."""
+WEIGHT = (1.0, 1.0, 0.6, 0.15, 0.25, 0.1, 0.6)  # how much a token of each kind says
+MOST = 24  # the largest number of tokens of a name that are compared
 
 _LEGAL = (
     "ag kg kgaa gmbh ggmbh mbh ohg gbr ug ev se inc incorporated llc llp lp ltd limited corp corporation co company "

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from arbo.text.checks import Span
 from arbo.text.names import INVISIBLE
 
-Offsets = npt.NDArray[np.int64]
-"""(n, 2): start and end of pieces of a text, in code points; the end is exclusive."""
+Offsets = npt.NDArray[np.int64]  # (n, 2): start and end of pieces of a text, in code points; the end is exclusive
 
 _ENGLISH = """
     a an the this that these those such
@@ -50,8 +49,7 @@ Negations ("no", "without", "sans") are not stop words, because they distinguish
 _ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "s", "t", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu"})
 _CLITICS = frozenset({"d", "ll", "m", "re", "s", "t", "ve"})
 ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
-SMALL_WORDS = STOP_WORDS | _ELIDED | _CLITICS
-"""The words that a name may lose, in lower case."""
+SMALL_WORDS = STOP_WORDS | _ELIDED | _CLITICS  # the words that a name may lose, in lower case
 APOSTROPHES = "'\u2019\u02bc`"
 _OPENING = "\"'\u2018\u201c\u00ab(["
 _NEXT = rf"(?=[{re.escape(_OPENING)}]*(?P<next>.?))"
