@@ -19,6 +19,7 @@ import argparse
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ OUT = Path(arbo.__file__).parent / "edges" / "names.json"
 
 
 class Pairs(NamedTuple):
-    """The pairs of a list that the model may join, and whether each is right."""
+    """The pairs of a list that the model may join, those drawn by a hash of both names, and whether each is right."""
 
     features: Floats
     right: Bools
@@ -92,8 +93,11 @@ def pairs_of(some: NamedList) -> Pairs:
         bool(clusters[names[a]] & clusters[names[b]]) for a, b in zip(first.tolist(), second.tolist(), strict=True)
     ]
     features = compared.features(first, second)
-    may = ~differ(features)
-    return Pairs(features[may], np.array(right)[may])
+    may = np.flatnonzero(~differ(features))
+    ends = zip(first[may].tolist(), second[may].tolist(), strict=True)
+    draw = [blake2b(f"{names[a]}\n{names[b]}".encode()).digest() for a, b in ends]
+    chosen = may[np.argsort(draw)[:MOST_PAIRS]]
+    return Pairs(features[chosen], np.array(right)[chosen])
 
 
 @cache
@@ -106,13 +110,8 @@ def fitted(without: str = "") -> Trees:
     """Fit trees to all lists but those of one corpus."""
     sets = [(known(name), 1.0) for name in lists()]
     sets += [(known(name, part), OF_TEXTS) for name in TEXTS if name != without for part in ("train", "dev")]
-    draw = np.random.default_rng(0)
-    chosen = [np.sort(draw.permutation(len(pairs.right))[:MOST_PAIRS]) for pairs, _ in sets]
-    weight = np.concatenate(
-        [np.full(len(some), of / np.sqrt(len(some))) for some, (_, of) in zip(chosen, sets, strict=True)]
-    )
-    features = np.concatenate([pairs.features[some] for some, (pairs, _) in zip(chosen, sets, strict=True)])
-    right = np.concatenate([pairs.right[some] for some, (pairs, _) in zip(chosen, sets, strict=True)])
+    features, right = (np.concatenate(some) for some in zip(*(pairs for pairs, _ in sets), strict=True))
+    weight = np.concatenate([np.full(len(pairs.right), of / np.sqrt(len(pairs.right))) for pairs, of in sets])
     return Trees.fit(features, right, trees=TREES, leaves=LEAVES, weight=weight / weight.mean())
 
 
