@@ -305,6 +305,10 @@ APART = [
     ("Barack Obama", "Michelle Obama"),
     ("Queensland, Australia", "Australia"),
     ("C", "hepatitis C"),
+    ("General Motors", "Forge Motors", "General Electric", "Mitsubishi Electric"),
+    ("chronic hepatitis B", "hepatitis C"),
+    ("Pixel 7", "Pixel 7 Pro", "Pixel 7a"),
+    ("Portland, OR", "Portland, ME"),
     ("storage disease I", "storage disease II", "storage disease III", "storage disease IX", "storage disease X"),
 ]
 TOGETHER = [
@@ -316,6 +320,8 @@ TOGETHER = [
     ("Farmers' Supply", "FARMERS' SUPPLY"),
     ("fish odour type II", "fish odour type 2"),
     ("rat odour type I", "rat odour type 1"),
+    ("Mount Everest", "Mt Everest", "Mt. Everest"),
+    ("Salem, OR", "Salem, Oregon"),
 ]
 LISTED = [*("Marsh Fever", "marsh fever", "Marsh-Fever Ltd", "Kelp", "Kelp Inc", "Paris", "Tern Optics")]
 EDGE = st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from([float(SAME), -0.2, 0.25, 0.5, 1.5]))

@@ -21,10 +21,13 @@ from arbo.text.name_tokens import (
     MOST,
     NUMBER,
     NUMBERED,
+    PERSONS,
+    RANKS,
     ROMAN,
     SIGN,
     SMALL,
     TITLE,
+    VERSIONS,
     WEIGHT,
     WORD,
     kind_of,
@@ -68,6 +71,7 @@ _LETTER_AND_NUMBER = [*map(NAME_FEATURES.index, ("least_parts_left", "most_lette
 _OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
 _BOTH_ENDS, _MOST_WORDS = 0.015, 10
 """What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
+_STATES = (", CO", ", DE", ", IN", ", LA", ", ON", ", OR")  # which are no small words and legal forms
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
 
@@ -119,9 +123,11 @@ class NameTable(NamedTuple):
         kind = np.array([kind_of(one) for one in tokens], np.int8)
         earlier = earlier or EarlierNames.of(tokens, token, begin, kind)
         known = dict(zip(earlier.tokens.tobytes().decode().split("\n"), earlier.holders.tolist(), strict=False))
+        if PERSONS.isdisjoint(known):
+            kind[[row for row, one in enumerate(tokens) if one in RANKS]] = WORD
         holders, n = np.array([known.get(token, 1) for token in tokens], np.int64), earlier.n_names[0]
         rarity = np.log((n + 1) / (holders + 0.5)).clip(0.05) / np.log(n + 2)
-        letter = np.unique(np.array([ord(one) for one in "".join(tokens)], np.int32), return_inverse=True)[1]
+        letter = np.unique(np.array([ord(one) for one in "".join(tokens).lower()], np.int32), return_inverse=True)[1]
         letter_begin = np.cumsum([0, *map(len, tokens)])
         with_comma = [(row, name.rpartition(",")[0]) for row, name in enumerate(names) if "," in name[1:]]
         comma = np.zeros(len(names), np.int64)
@@ -162,6 +168,8 @@ def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
     n_words = np.diff(np.append(0, np.cumsum(size[part]))[first])
     place, length = np.arange(len(word)) - np.repeat(np.cumsum(n_words) - n_words, n_words), n_words.clip(max=MOST - 1)
     word = _with_numbers(number, word, place)
+    for row in [row for row, name in enumerate(names) if name.endswith(_STATES)]:
+        word[n_words[: row + 1].sum() - 1] = number.setdefault(names[row][-2:], len(number))
     may = np.asarray(pc.match_substring_regex(distinct.array, MAY_HAVE_SIGNS))[part]
     rows, last = np.flatnonzero(np.diff(np.append(0, np.cumsum(may))[first])), np.full(len(length), -1)
     signs = [*map(signs_of, spans.taken(rows).strings())]
@@ -181,7 +189,11 @@ def _with_numbers(number: dict[str, int], word: Ids, place: Ids) -> Ids:
         as_figure[number[numeral]] = number.setdefault(ROMAN[numeral], len(number))
     counts[[number[one] for one in NUMBERED & number.keys()]] = True
     is_numeral = (place > 0) & (is_long[word] | np.append(False, counts[word])[:-1])
-    return np.where(is_numeral, as_figure[word], word)
+    word = np.where(is_numeral, as_figure[word], word)
+    after = (place > 0) & np.append(False, np.array([one.isdigit() for one in number], bool)[word])[:-1]
+    for version in number.keys() & VERSIONS:
+        word[after & (word == number[version])] = number.setdefault(version.upper(), len(number))
+    return word
 
 
 class _Memory(NamedTuple):
@@ -310,7 +322,7 @@ def _match_similar(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, memory: Any
 
 @kernel
 def _is_short_for(short: Any, long: Any) -> bool:
-    """Return whether a word begins a longer one or, with three letters or more, is made of its first and later ones."""
+    """Return whether a word begins a longer one or is made of its first and later letters; of two, with its last."""
     if len(long) <= len(short) or short[0] != long[0]:
         return False
     found = 0
@@ -321,7 +333,16 @@ def _is_short_for(short: Any, long: Any) -> bool:
                 found += 1
             else:
                 begins = False
-    return found == len(short) and (begins or len(short) > 2)
+    return found == len(short) and (begins or len(short) > 2 or short[-1] == long[-1])
+
+
+@kernel
+def _has_letter_there(table: Any, x: Any, i: int, y: Any, of_y: Any) -> bool:
+    """Return whether a letter of its own is in a name where another one has a letter: first, or after an equal word."""
+    for j in range(len(y)):
+        if table.kind[y[j]] == LETTER and not of_y[j] and (i == j == 0 or (i * j > 0 and x[i - 1] == y[j - 1])):
+            return True
+    return False
 
 
 @kernel
@@ -334,6 +355,8 @@ def _match_shortened(
         if of_x[i] or table.kind[x[i]] in (NUMBER, SIGN):
             continue
         word = _word(table, x[i])
+        if len(word) == 1 and _has_letter_there(table, x, i, y, of_y):
+            continue
         for j in range(len(y)):
             if of_y[j] or table.kind[y[j]] in (NUMBER, SIGN) or not _is_short_for(word, _word(table, y[j])):
                 continue

@@ -26,6 +26,9 @@ _TITLES = (
     "captain lt lieutenant maj major sgt president king queen prince princess emperor pope bishop sen senator gov "
     "governor don dona signor signora dott dipl ing mag"
 )
+PERSONS = {"mr", "mrs", "ms", "dr", "prof", "professor", "sir", "herr", "frau", "mme"}
+"""Titles of any person; without one in a list, its `RANKS` are words ("General Motors")."""
+RANKS = {"general", "major", "president", "king", "queen", "prince", "princess"}
 _SMALL = "the a an of and or for in on at to by with de la le les des du di del der die das den van von und et"
 _KIND = {word: kind for kind, words in ((SMALL, _SMALL), (LEGAL, _LEGAL), (TITLE, _TITLES)) for word in words.split()}
 """The kinds of known words; a title that is a legal form too is a title."""
@@ -34,6 +37,9 @@ ROMAN = {"x" * ten + unit: f"{ten}{one}".lstrip("0") for ten in range(4) for one
 """Roman numerals up to 39, as numbers; the empty one is no token."""
 NUMBERED = {"type", "typ", "stage", "grade", "class", "phase", "group", "factor", "part", "volume", "category", "level"}
 """Words after which a numeral may be one letter."""
+VERSIONS = {"pro", "plus", "max", "mini", "ultra", "lite"}
+"""Words that make another product of a number before them, and are in capitals then."""
+_VERSION = re.compile(r"(?<=\d)[a-z](?![^\W_])")  # a letter that does, as in 3S
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _DOTTED = re.compile(r"(?<!\w)(?:[^\W\d_]\.){2,}(?:[^\W\d_](?!\w))?")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?!s\b)")
@@ -52,6 +58,7 @@ def words_in(parts: Sequence[str]) -> list[list[str]]:
     if not text.isascii():
         text = NOT_ASCII.sub(lambda run: without_marks(run[0].translate(_AS)), _UNSEEN.sub("", text))
     text = _APOSTROPHE.sub("", _DOTTED.sub(lambda some: some[0].replace(".", "") + " ", text))
+    text = _VERSION.sub(lambda letter: letter[0].upper(), text)
     return [*map(_TOKEN.findall, text.split("\n")[: len(parts)])]
 
 
@@ -59,6 +66,8 @@ def kind_of(token: str) -> int:
     """Return the kind of a token."""
     if token.isdigit():
         return NUMBER
+    if token.isupper():  # of a version, or a state
+        return SIGN if len(token) == 1 or token.lower() in VERSIONS else WORD
     if len(token) == 1 and token.isalpha():
         return LETTER
     return _KIND.get(token, WORD) if token.isalnum() else SIGN
