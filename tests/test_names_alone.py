@@ -307,6 +307,7 @@ APART = [
     ("C", "hepatitis C"),
     ("General Motors", "Forge Motors", "General Electric", "Mitsubishi Electric"),
     ("chronic hepatitis B", "hepatitis C"),
+    ("Siemens", "Siemens Energy", "Siemens Healthineers"),
     ("Pixel 7", "Pixel 7 Pro", "Pixel 7a"),
     ("Portland, OR", "Portland, ME"),
     ("storage disease I", "storage disease II", "storage disease III", "storage disease IX", "storage disease X"),

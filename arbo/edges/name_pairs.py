@@ -72,6 +72,7 @@ _OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
 _BOTH_ENDS, _MOST_WORDS = 0.015, 10
 """What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
 _STATES = (", CO", ", DE", ", IN", ", LA", ", ON", ", OR")  # which are no small words and legal forms
+_PARTS = NAME_FEATURES.index("least_parts_left")
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
 
@@ -146,6 +147,10 @@ class NameTable(NamedTuple):
         _ranks(first, second, lists, out[:, _OF_PAIR:OF_LIST])
         out[:, OF_LIST:] = self.earlier.of_list
         return out
+
+    def rivals(self, first: Ids, second: Ids, lists: Neighbors) -> Ids:
+        """Return for pairs how many neighbours of a name extend it otherwise ("Siemens Energy") than the other."""
+        return _rivals(first, second, lists.ids, self._replace(earlier=None), np.zeros(len(first), np.int64))
 
 
 def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
@@ -495,10 +500,42 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any
 
 
 @kernel
+def _name(table: Any, row: int) -> Any:
+    return table.token[table.begin[row] : table.begin[row + 1]]
+
+
+@kernel
 def _compare_all(first: Ids, second: Ids, table: Any, out: Floats) -> None:
-    of, letters = np.zeros((2, MOST), np.int8), np.zeros(table.letter.max() + 1 if len(table.letter) else 1, np.uint64)
-    memory = _Memory(of[0], of[1], np.zeros(MOST, np.int64), np.zeros((MOST, MOST)), np.zeros((2, 7)), letters)
+    memory = _memory(table)
     for row in range(len(first)):
         a, b = first[row], second[row]
-        x, y = table.token[table.begin[a] : table.begin[a + 1]], table.token[table.begin[b] : table.begin[b + 1]]
-        _compare(table, x, y, table.comma[a], table.comma[b], memory, out[row])
+        _compare(table, _name(table, a), _name(table, b), table.comma[a], table.comma[b], memory, out[row])
+
+
+@kernel
+def _memory(table: Any) -> Any:
+    of, letters = np.zeros((2, MOST), np.int8), np.zeros(table.letter.max() + 1 if len(table.letter) else 1, np.uint64)
+    return _Memory(of[0], of[1], np.zeros(MOST, np.int64), np.zeros((MOST, MOST)), np.zeros((2, 7)), letters)
+
+
+@kernel
+def _extends(table: Any, x: Any, y: Any) -> bool:
+    """Return whether a name has all words, numbers and letters of another one, and more."""
+    n_x, n_y = (table.kind[x] <= LETTER).sum(), (table.kind[y] <= LETTER).sum()
+    for token in x:
+        if table.kind[token] <= LETTER and not (y == token).any():
+            return False
+    return bool(0 < n_x < n_y)
+
+
+@kernel
+def _rivals(first: Ids, second: Ids, near: Ids, table: Any, n: Ids) -> Ids:
+    memory, features = _memory(table), np.empty(OF_LIST, np.float32)
+    for row in range(len(first)):
+        for a, b in ((first[row], second[row]), (second[row], first[row])):
+            if _extends(table, _name(table, a), _name(table, b)):
+                for other in near[a]:
+                    if other >= 0 and other != b and _extends(table, _name(table, a), _name(table, other)):
+                        _compare(table, _name(table, other), _name(table, b), 0, 0, memory, features)
+                        n[row] += int(features[_PARTS] > 0)
+    return n
