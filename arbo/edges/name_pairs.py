@@ -71,7 +71,7 @@ _LETTER_AND_NUMBER = [*map(NAME_FEATURES.index, ("least_parts_left", "most_lette
 _OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
 _BOTH_ENDS, _MOST_WORDS = 0.015, 10
 """What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
-_STATES = (", CO", ", DE", ", IN", ", LA", ", ON", ", OR")  # which are no small words and legal forms
+_STATES = (", CO", ", DE", ", IN", ", KS", ", LA", ", NV", ", ON", ", OR")  # which are no small words and legal forms
 _PARTS = NAME_FEATURES.index("least_parts_left")
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
@@ -173,8 +173,9 @@ def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
     n_words = np.diff(np.append(0, np.cumsum(size[part]))[first])
     place, length = np.arange(len(word)) - np.repeat(np.cumsum(n_words) - n_words, n_words), n_words.clip(max=MOST - 1)
     word = _with_numbers(number, word, place)
+    end = np.cumsum(n_words)
     for row in [row for row, name in enumerate(names) if name.endswith(_STATES)]:
-        word[n_words[: row + 1].sum() - 1] = number.setdefault(names[row][-2:], len(number))
+        word[end[row] - 1] = number.setdefault(names[row][-2:], len(number))
     may = np.asarray(pc.match_substring_regex(distinct.array, MAY_HAVE_SIGNS))[part]
     rows, last = np.flatnonzero(np.diff(np.append(0, np.cumsum(may))[first])), np.full(len(length), -1)
     signs = [*map(signs_of, spans.taken(rows).strings())]

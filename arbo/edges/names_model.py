@@ -94,7 +94,7 @@ class NamesModel:
             features = names.features(first[some], second[some])
             may = ~differ(features, are_terms)
             log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
-            log_odds -= _RIVALS * np.log1p(table.rivals(first[some][may], second[some][may], names.lists))
+            log_odds -= _RIVALS * np.log1p(names.table.rivals(first[some][may], second[some][may], names.lists))
             weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
 
         in_parallel(weigh, blocks(len(first)))
