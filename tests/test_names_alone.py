@@ -52,14 +52,15 @@ def test_the_index_of_a_series_names_its_mentions() -> None:
     assert dated.mentions[0].metadata == {"index": "2026-11-22 00:00:00"}
 
 
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", " ", "\t\u2003"])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", " ", "\t\u2003", "N/A", "Unknown"])
 @pytest.mark.parametrize("more", [{}, {"mention_threshold": None}, {"nil_linkage": "average", "nil_threshold": None}])
 def test_blank_names_are_clusters_of_their_own(missing: Any, more: dict[str, Any]) -> None:
-    names = [missing, *NAMES, missing, missing, NAMES[0]]
+    names, shown = [missing, *NAMES, missing, missing, NAMES[0]], missing.strip() if isinstance(missing, str) else ""
     own, there = arbo.Linker(config=more), pd.Series(names, index=[*"abcdefg"]).iloc[[1, 2, 3, 6]]
     for given_ in (names, pd.Series(names, index=[*"abcdefg"])):
         found = own.discover(given_)
-        assert [mention.text.strip() for mention in Corpus.of(given_).mentions] == ["", *NAMES, "", "", NAMES[0]]
+        texts = [mention.text.strip() for mention in Corpus.of(given_).mentions]
+        assert texts == [shown, *NAMES, shown, shown, NAMES[0]]
         assert len({*found.labels[[0, 4, 5]]} - {*found.labels[[1, 2, 3, 6]]}) == 3
         assert repr(found).endswith("; 3 blank names, compared with nothing)")
     assert found.labels[[1, 2, 3, 6]].tolist() == own.discover(there).labels.tolist()
@@ -67,7 +68,7 @@ def test_blank_names_are_clusters_of_their_own(missing: Any, more: dict[str, Any
     assert own.refit(found).labels.tolist() == found.labels.tolist()
     assert len(arbo.Linker(config={**more, "treat_as": "list"}).discover([missing] * 2).clusters) == 2
     linked = arbo.Linker(arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")]), config=more).link(names)
-    assert {link.entity for link in linked.links if not link.name.strip()} == {None}
+    assert {linked.links[row].entity for row in (0, 4, 5)} == {None}
     assert len({*linked.labels[[0, 4, 5]]}) == 3
 
 

@@ -166,9 +166,8 @@ class Inputs(OnDemand[MentionInput]):
 
     @cached_property
     def is_blank(self) -> Bools:
-        """(mentions,) whether a name is only white space."""
-        blank: Any = pc.indices_nonzero(pc.utf8_is_space(names_in(self.corpus.tables.mentions)).combine_chunks())
-        return np.isin(self.rows, np.from_dlpack(blank))
+        """(mentions,) whether a name is blank, see `Tables.is_blank`."""
+        return self.corpus.tables.is_blank[self.rows]
 
     @cached_property
     def ids(self) -> pa.Array:

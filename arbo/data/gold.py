@@ -17,12 +17,12 @@ import pyarrow as pa
 from arbo.data.corpus import Corpus
 from arbo.data.gold_ids import changes, known_ids
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.tables import labels_in
+from arbo.data.tables import PLACEHOLDERS, labels_in
 from arbo.engine import Bools, Ids
 
 RECALL_AT = (1, 2, 4, 8, 16, 32, 64)  # lengths of candidate lists for which recall is reported
 
-_LIKE_NIL = frozenset({"", "-", "--", "nil", "none", "null", "nan", "na", "n/a", "unknown", "cui-less"})
+_LIKE_NIL = frozenset({"", "cui-less", *PLACEHOLDERS.to_pylist()})
 _ENOUGH = 0.1  # share of missing ids that cross-references with a prefix must match to be recommended
 _FEW = 9  # up to this number, all mentions may well mean one entity
 

@@ -66,7 +66,7 @@ def documents_in(table: Any, name: str | None) -> tuple[Any, dict[str, int] | No
     else:
         table = table.reset_index() if hasattr(table, "iloc") and name not in table.columns else table
         tables, index = tables_of_column(table, items, name), index_of(table[name]) if hasattr(table, "iloc") else {}
-    return tables, blank_notes(tables.mentions), index
+    return tables, blank_notes(tables), index
 
 
 def entities_in(table: Any) -> Iterable[Entity]:

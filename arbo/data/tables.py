@@ -23,6 +23,8 @@ from arbo.engine import Bools, Ids, ranges
 from arbo.errors import DataError, UsageError
 from arbo.text.abbreviations import expander
 
+PLACEHOLDERS = pa.array(["-", "--", "?", "n/a", "na", "nan", "nil", "none", "null", "tbd", "unknown"])
+"""What stands for no name in a list, and for no id."""
 _SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
 _OF_DOCUMENTS = {
     "document_id": ("id", pa.string()),
@@ -82,6 +84,14 @@ class Tables:
         """Join parts in order, without a copy: their columns have a chunk for each part."""
         documents, mentions = joined([part.documents for part in parts]), joined([part.mentions for part in parts])
         return cls(documents, mentions, np.concatenate([part.sizes for part in parts]))
+
+    @cached_property
+    def is_blank(self) -> Bools:
+        """(mentions,) whether a name is white space or, in a list of names, stands for none."""
+        names = self.mentions["text"]
+        stands_for_none = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(names)), PLACEHOLDERS)
+        blank = pc.utf8_is_space(names)
+        return np.asarray(pc.or_(blank, stands_for_none) if is_list_of_names(self) else blank)
 
     @cached_property
     def first(self) -> Ids:
@@ -190,15 +200,16 @@ def names_in(mentions: pa.Table) -> pa.ChunkedArray:
     return pc.coalesce(mentions["expansion"], mentions["text"])
 
 
-def blank_notes(mentions: pa.Table) -> dict[str, int]:
-    """Return a note with the number of mentions whose text is white space; {} without any."""
-    n = pc.sum(pc.utf8_is_space(mentions["text"])).as_py()
+def blank_notes(tables: Tables) -> dict[str, int]:
+    """Return a note with the number of blank mentions; {} without any."""
+    n = int(tables.is_blank.sum())
     return {"blank names, compared with nothing": n} if n else {}
 
 
 def is_list_of_names(tables: Tables) -> bool:
-    """Return whether there are documents, and each is a name without a context."""
-    texts, names = tables.documents["text"], tables.mentions["text"]
+    """Return whether there are documents, and each is a name without a context, as far as their texts are known."""
+    names = tables.mentions["text"]
+    texts = tables.documents["text"] if "text" in tables.documents.column_names else names
     return bool((tables.sizes == 1).all()) and bool(pc.all(pc.equal(texts, names)).as_py())
 
 

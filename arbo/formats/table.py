@@ -110,7 +110,7 @@ def read_column(path: Path, column: str, *, on_error: OnError = "fail") -> Corpu
         corpus = Corpus(documents_of(_in_texts(rows, column_name), on_error))
         note = "rows with a {}, which has a meaning of its own; rename the column if it is data"
         corpus.notes.update({note.format(name): len(named) for name in used})
-    corpus.notes.update(blank_notes(corpus.tables.mentions))
+    corpus.notes.update(blank_notes(corpus.tables))
     return corpus
 
 

@@ -99,7 +99,7 @@ class Result(Run):
 
     def __repr__(self) -> str:
         nil, found = self.n_nil, counted(len(self.discovered), "discovered entities")
-        counts = blank_notes(self.mention_table) | {"warnings": len(self.warnings)}
+        counts = blank_notes(self.tables) | {"warnings": len(self.warnings)}
         more = "".join(f"; {counted(n, note)}" for note, n in counts.items() if n)
         if len(self.document_table) and not len(self.mention_table):
             more = "; no document has a mention: see arbo.find_mentions"
