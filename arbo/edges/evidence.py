@@ -47,7 +47,7 @@ from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
 from arbo.text.names import normalize_names
 
 Levels = npt.NDArray[np.int8]
-_MOST = 0.8  # share of values that have a kind
+_MOST, _SAME = 0.8, 0.95  # least shares of values that have a kind; of digits of one length, which are codes
 _RARE = 10  # most rows of a value that proposes pairs
 _SHARED = (0.6, 0.4, 0.2)  # least shares of common 3-grams: nearly equal, similar, somewhat similar
 _WITHIN = (0.02, 0.1, 0.3)
@@ -433,7 +433,7 @@ def _with_entities(retrieval: Retrieval, kb: KnowledgeBase) -> Retrieval:
 def _kind_of(texts: Sequence[str]) -> ColumnKind:
     """Guess the kind of values: numbers, codes, which are mostly digits, or texts."""
     lengths = Counter(len(text) for text in texts if text.isdecimal() and len(text) > 3)
-    if max(lengths.values(), default=0) > _MOST * len(texts):
+    if max(lengths.values(), default=0) > _SAME * len(texts):
         return "code"  # years, dates, postcodes
     if np.mean([np.isfinite(_number(text)) for text in texts]) > _MOST:
         return "number"
