@@ -113,12 +113,11 @@ class Column(NamedTuple):
         if kind in ("text", "code", "set") and not counts:
             from sklearn.feature_extraction.text import CountVectorizer
 
-            how: dict[str, Any] = {"lowercase": False, "binary": True}
-            reader = CountVectorizer(analyzer=_ITEMS if kind == "set" else str.split, **how)
+            reader = CountVectorizer(analyzer=_ITEMS if kind == "set" else str.split, lowercase=False, binary=True)
             words = reader.fit_transform(texts)
             digits = words[:, [kind == "text" and word.isdecimal() for word in reader.get_feature_names_out()]]
-            if kind != "set":
-                grams = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3), **how).fit_transform(texts)
+            reader = CountVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, binary=True)
+            grams = None if kind == "set" else reader.fit_transform(texts)
         return cls(name, kind, value, rarity * (kind not in ("source", "set")), np.array(number), words, grams, digits)
 
     def levels(self, first: Ids, second: Ids) -> Levels:
@@ -248,9 +247,10 @@ def assignment(pairs: Pairs, is_entity: Bools) -> Callable[[LogOdds], LogOdds]:
 
 def distinction(pairs: Pairs, names: Sequence[str]) -> LogOdds:
     """Return how sure pairs are at most: less if one name is inside the other, since a text may tell them apart."""
-    texts = Column.of("names", "text", names)
+    texts, name = Column.of("names", "text", names), codes_of(names)
     a, b = texts.value[pairs.first], texts.value[pairs.second]
-    return np.where((a != b) & _inside(texts.words, a, b), _INSIDE, 1.0)
+    counts = (a != b) | (name[pairs.first] == name[pairs.second])  # nodes of one name differ in type, if one has none
+    return np.where(counts & _inside(texts.words, a, b), _INSIDE, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
