@@ -403,7 +403,7 @@ class Linker:
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
         """Return the mentions of documents in an order, with the fitted encoder."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations, kb=self.kb)
-        names = inputs.taken(order[~inputs.is_blank[order]])
+        names = inputs.taken(order[~inputs.corpus.tables.is_blank[inputs.rows][order]])
         encoder = self.encoder.fit(names.names) if self._entities is None else self._entities.fitted
         return Mentions.of(inputs, order, encoder, self.announce)
 

@@ -14,7 +14,8 @@ from oracles.trees import component_labels
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, NameTable, _tokens, differ
+from arbo.edges.name_list import tokens_in
+from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, NameTable, differ
 from arbo.engine import Neighbors
 from arbo.errors import DataError
 from arbo.formats.table import read_column
@@ -376,9 +377,9 @@ def test_an_initial_and_a_legal_form_are_no_difference_and_all_names_have_tokens
     terms = NameTable.of(["adrenal disorder I", "disorder of the adrenals II", "adrenal disorder"])
     features = terms.features(np.array([0, 0, 1]), np.array([1, 2, 2]), near)
     assert differ(features, are_terms=True).tolist() == [True, False, False]
-    tokens, _, begin = _tokens(["word " * 100 + "+", "\u2026", ""])
+    tokens, _, begin = tokens_in(["word " * 100 + "+", "\u2026", ""])
     assert (tokens, begin.tolist()) == (["word", "+", "?"], [0, MOST, MOST + 1, MOST + 2])
-    assert _tokens([])[2].tolist() == [0]
+    assert tokens_in([])[2].tolist() == [0]
 
 
 def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:

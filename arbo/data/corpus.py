@@ -20,7 +20,7 @@ from arbo.data.objects import document_line
 from arbo.data.records import Records
 from arbo.data.rows import documents_in
 from arbo.data.tables import Tables, check_ids, documents_of_rows, names_in, numbered, rows_with, with_expansions
-from arbo.engine import Bools, Ids
+from arbo.engine import Ids
 from arbo.errors import UsageError, counted
 from arbo.files import PathLike, write_lines
 
@@ -163,11 +163,6 @@ class Inputs(OnDemand[MentionInput]):
     def names(self) -> Strings:
         """The names of the mentions."""
         return Strings(names_in(self.corpus.tables.mentions).take(numbers(self.rows)).combine_chunks())
-
-    @cached_property
-    def is_blank(self) -> Bools:
-        """(mentions,) whether a name is blank, see `Tables.is_blank`."""
-        return self.corpus.tables.is_blank[self.rows]
 
     @cached_property
     def ids(self) -> pa.Array:

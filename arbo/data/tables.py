@@ -89,9 +89,9 @@ class Tables:
     def is_blank(self) -> Bools:
         """(mentions,) whether a name is white space or, in a list of names, stands for none."""
         names = self.mentions["text"]
-        stands_for_none = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(names)), PLACEHOLDERS)
-        blank = pc.utf8_is_space(names)
-        return np.asarray(pc.or_(blank, stands_for_none) if is_list_of_names(self) else blank)
+        stands_for_none = np.asarray(pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(names)), PLACEHOLDERS))
+        counts = stands_for_none.any() and is_list_of_names(self)
+        return np.asarray(pc.utf8_is_space(names)) | (counts & stands_for_none)
 
     @cached_property
     def first(self) -> Ids:

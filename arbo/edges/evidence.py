@@ -75,6 +75,7 @@ _BELIEVED = 4.0  # how much more names that are not near can be believed: what d
 _LIKELY = -2.0  # least log-odds of names of which sets say anything
 _OF_SETS = 0.9  # largest dissimilarity of clusters if there is no other evidence
 _INSIDE = 0.9  # of what the log-odds of a pair say, if one name is inside the other
+_SILENT = ("source", "set")  # kinds of columns that propose no pairs
 _LEAST = 0.02  # probability of a pair that has an edge
 _MOST_ODDS = 30.0  # largest log-odds of a pair
 
@@ -377,9 +378,9 @@ class Evidence:
     def _pairs(self, names: ComparedNames, columns: Sequence[Column], rows: Retrieval, n: int) -> tuple[Pairs, Any]:
         """Return the pairs that names or columns propose for ``n`` mentions, and which the columns did; (pairs,)."""
         inputs = rows.inputs.taken(names.rows)
+        is_blank = inputs.corpus.tables.is_blank[inputs.rows]
         group, name = codes_of([rows.groups[row] for row in names.rows.tolist()]), codes_of(inputs.names)
-        proposed = [names.pairs()]
-        proposed += [column.pairs(name, inputs.is_blank) for column in columns if column.kind not in ("source", "set")]
+        proposed = [names.pairs(), *(column.pairs(name, is_blank) for column in columns if column.kind not in _SILENT)]
         first, second = map(np.concatenate, zip(*proposed, strict=True))
         first, second = distinct(first, second, len(name))
         inside = (group[first] == group[second]) & (names.rows[first] < n)

@@ -10,30 +10,23 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from arbo.encoders.string_table import Spans
-from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, kernel, ranges, sorted_unique
+from arbo.edges.name_list import tokens_in
+from arbo.engine import Bools, Floats, Ids, Neighbors, Weights, kernel, sorted_unique
 from arbo.text.name_tokens import (
     LEGAL,
     LETTER,
     MOST,
     NUMBER,
-    NUMBERED,
     PERSONS,
     RANKS,
-    ROMAN,
     SIGN,
     SMALL,
     TITLE,
-    VERSIONS,
     WEIGHT,
     WORD,
     kind_of,
-    words_in,
 )
-from arbo.text.names import MAY_HAVE_SIGNS, signs_of
 
 _EQUAL, _JOINED, _SIMILAR, _SHORTENED, _INITIAL, _ACRONYM = range(1, 7)
 _KINDS = ("words", "numbers", "letters", "legal", "titles", "small", "signs")
@@ -71,7 +64,6 @@ _LETTER_AND_NUMBER = [*map(NAME_FEATURES.index, ("least_parts_left", "most_lette
 _OF_TERMS = {"single_words": 0.02, "tokens_a_name": 2.8, "names_a_token": 1.5}
 _BOTH_ENDS, _MOST_WORDS = 0.015, 10
 """What terms have more of: features of a list; and the share of names that its most frequent words begin and end."""
-_STATES = (", CO", ", DE", ", IN", ", KS", ", LA", ", NV", ", ON", ", OR")  # which are no small words and legal forms
 _PARTS = NAME_FEATURES.index("least_parts_left")
 _NO, _ONE = np.uint64(0), np.uint64(1)
 
@@ -120,7 +112,7 @@ class NameTable(NamedTuple):
     @classmethod
     def of(cls, names: Sequence[str], earlier: EarlierNames | None = None) -> Self:
         """Divide names into tokens, and count these unless earlier names did."""
-        tokens, token, begin = _tokens(names)
+        tokens, token, begin = tokens_in(names)
         kind = np.array([kind_of(one) for one in tokens], np.int8)
         earlier = earlier or EarlierNames.of(tokens, token, begin, kind)
         known = dict(zip(earlier.tokens.tobytes().decode().split("\n"), earlier.holders.tolist(), strict=False))
@@ -132,7 +124,7 @@ class NameTable(NamedTuple):
         letter_begin = np.cumsum([0, *map(len, tokens)])
         with_comma = [(row, name.rpartition(",")[0]) for row, name in enumerate(names) if "," in name[1:]]
         comma = np.zeros(len(names), np.int64)
-        comma[[row for row, _ in with_comma]] = np.diff(_tokens([head for _, head in with_comma])[2])
+        comma[[row for row, _ in with_comma]] = np.diff(tokens_in([head for _, head in with_comma])[2])
         weight = rarity * np.array(WEIGHT)[kind]
         return cls(earlier, token, begin, kind, weight, holders, letter, letter_begin, comma)
 
@@ -151,55 +143,6 @@ class NameTable(NamedTuple):
     def rivals(self, first: Ids, second: Ids, lists: Neighbors) -> Ids:
         """Return for pairs how many neighbours of a name extend it otherwise ("Siemens Energy") than the other."""
         return _rivals(first, second, lists.ids, self._replace(earlier=None), np.zeros(len(first), np.int64))
-
-
-def _tokens(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
-    """Return the distinct tokens of names by first appearance, those of each name, and where these begin.
-
-    The tokens of a name are its words and numbers and its signs, at most `MOST`, or "?"; a Roman numeral that does not
-    come first is a number (of one letter, after "type" and the like). What is before or after a blank does not change a
-    word, so that only distinct parts of names are divided into words.
-
-    >>> _tokens(["C++ of Müller", "+", "Xi XIV"])
-    (['c', 'of', 'muller', '++', '+', 'xi', '14'], array([0, 1, 2, 3, 4, 5, 6]), array([0, 4, 5, 7]))
-    """
-    number, spans = dict[str, int](), Spans.of(names)
-    parts, first = spans.parts()
-    distinct, part = parts.numbered()
-    words = words_in([*distinct])
-    size = np.array([*map(len, words)], np.int64)
-    coded = (number.setdefault(word, len(number)) for some in words for word in some)
-    word = np.fromiter(coded, np.int64)[ranges((np.cumsum(size) - size)[part], size[part])]
-    n_words = np.diff(np.append(0, np.cumsum(size[part]))[first])
-    place, length = np.arange(len(word)) - np.repeat(np.cumsum(n_words) - n_words, n_words), n_words.clip(max=MOST - 1)
-    word = _with_numbers(number, word, place)
-    end = np.cumsum(n_words)
-    for row in [row for row, name in enumerate(names) if name.endswith(_STATES)]:
-        word[end[row] - 1] = number.setdefault(names[row][-2:], len(number))
-    may = np.asarray(pc.match_substring_regex(distinct.array, MAY_HAVE_SIGNS))[part]
-    rows, last = np.flatnonzero(np.diff(np.append(0, np.cumsum(may))[first])), np.full(len(length), -1)
-    signs = [*map(signs_of, spans.taken(rows).strings())]
-    last[rows] = [number.setdefault(sign, len(number)) if sign else -1 for sign in signs]
-    last[(length == 0) & (last < 0)] = number.setdefault("?", len(number))
-    token = np.insert(word[place < MOST - 1], np.cumsum(length)[last >= 0], last[last >= 0])
-    encoded, every = pa.array(token).dictionary_encode(), [*number]
-    tokens = [every[code] for code in encoded.dictionary.to_pylist()]
-    return tokens, encoded.indices.to_numpy().astype(np.int64), np.append(0, np.cumsum(length + (last >= 0)))
-
-
-def _with_numbers(number: dict[str, int], word: Ids, place: Ids) -> Ids:
-    """Return the numbers of words, with those of figures for Roman numerals; ``place`` is that in the name."""
-    as_figure, is_long, counts = np.arange(len(number)), np.ones(len(number), bool), np.zeros(len(number), bool)
-    for numeral in ROMAN.keys() & number.keys():
-        is_long[number[numeral]] = len(numeral) > 1
-        as_figure[number[numeral]] = number.setdefault(ROMAN[numeral], len(number))
-    counts[[number[one] for one in NUMBERED & number.keys()]] = True
-    is_numeral = (place > 0) & (is_long[word] | np.append(False, counts[word])[:-1])
-    word = np.where(is_numeral, as_figure[word], word)
-    after = (place > 0) & np.append(False, np.array([one.isdigit() for one in number], bool)[word])[:-1]
-    for version in number.keys() & VERSIONS:
-        word[after & (word == number[version])] = number.setdefault(version.upper(), len(number))
-    return word
 
 
 class _Memory(NamedTuple):

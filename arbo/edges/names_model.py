@@ -15,16 +15,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from arbo.data import KnowledgeBase
-from arbo.data.arrow import numbers, strings
 from arbo.edges.features import distinct
 from arbo.edges.model import LogOdds, largest_shares, weights_of
+from arbo.edges.name_list import acronyms
 from arbo.edges.name_pairs import IN_WORDS, NAME_FEATURES, OF_LIST, EarlierNames, NameTable, differ
 from arbo.edges.trees import Trees, blocks
-from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree, in_parallel, ranges
+from arbo.engine import SAME, Bools, Floats, Graph, Ids, Neighbors, average_tree, in_parallel
 from arbo.retrieval.groups import fill
 from arbo.retrieval.reranking import looked_up
 from arbo.retrieval.retrieval import PairScores, Reasons, Retrieval
@@ -34,7 +32,7 @@ _PENALTY, _FAR = 4.0, 2.0
 """What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
 _OWN_WORDS, _RIGHT = 0.5, 0.45
 """In a list of terms: what words of their own cost in log-odds, and the expected share of right pairs in clusters."""
-_RIVALS = 2.5  # the odds of a name are divided by a power of the names that extend it in different ways
+_RIVALS = 4.0  # the odds of a name are divided by a power of the names that extend it in different ways
 _KEPT = "names."  # what the names of the arrays that a run keeps begin with
 
 
@@ -262,27 +260,3 @@ class ComparedNames:
         reasons = Reasons(np.full(shape, np.nan, object), np.full(shape, np.nan, np.float32))
         reasons.features[some], reasons.log_odds[some] = shown
         return reasons
-
-
-def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]:
-    """Return the pairs of a word in capitals and a name with these initials, or one more, for its legal form.
-
-    With ``some``, (names,), one name of each pair is one of these.
-
-    >>> acronyms(["I.B.M.", "International Business Machines Corp", "Bank of Avalon", "BA"])
-    (array([3, 0]), array([2, 1]))
-    """
-    array = strings(names)
-    short = np.flatnonzero(pc.match_substring_regex(array, r"^(\p{Lu}\.?){2,8}$"))
-    words = pc.replace_substring(array.take(numbers(short)), ".", "")
-    long = np.arange(len(names) if len(short) else 0) if some is None or some[short].any() else np.flatnonzero(some)
-    long = long[~np.asarray(pc.utf8_is_upper(array.take(numbers(long))))]
-    first = pc.replace_substring_regex(array.take(numbers(long)), "([^ -])[^ -]*[ -]?", r"\1")  # letters of words
-    initials = pc.replace_substring_regex(first, "[a-z&]", "")
-    initials = pa.concat_arrays([initials, pc.utf8_slice_codeunits(initials, 0, -1)])
-    code, of_long = (np.asarray(pc.fill_null(pc.index_in(keys, words.unique()), -1)) for keys in (words, initials))
-    order = np.argsort(code, kind="stable")
-    begin, end = (np.searchsorted(code[order], of_long, side) for side in ("left", "right"))
-    shorts, longs = short[order[ranges(begin, end - begin)]], np.repeat(np.tile(long, 2), end - begin)
-    chosen = np.ones(len(shorts), bool) if some is None else some[shorts] | some[longs]
-    return shorts[chosen], longs[chosen]

@@ -115,7 +115,7 @@ def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = T
         if check and set(kinds) == {None}:
             raise _unknown("mention", (one for one, _ in pairs), types)
         groups = list(zip(domains, kinds, strict=True))
-    for row in np.flatnonzero(inputs.is_blank).tolist():
+    for row in np.flatnonzero(inputs.corpus.tables.is_blank[inputs.rows]).tolist():
         groups[row] = (domains[row], object())  # unlike all others, in this search and in any other
     return groups
 
