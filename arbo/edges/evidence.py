@@ -6,14 +6,15 @@ one, and in pairs that are not (Fellegi and Sunter 1969). An equal value says mo
 by expectation maximisation from the odds of names alone. In a step the pairs of a row compete, see `competition`, which
 keeps families of similar rows (editions, branches) from counting as matches; unless most rows have several partners, or
 those of one source but not of another, and the weights fit better so. If different people have one name, all names are
-believed less: so much that names alone expect as many pairs to be one as names and columns do. All this is estimated
-from pairs that are near by name. Pairs that a column alone proposes are alike in it by chance, and often in others (two
-shops of one house, songs of one album): u is estimated once more, among them, and so is how much their names are
-believed. Sets, such as the texts that name a thing, say nothing of names that are hardly alike.
+believed less: so much that names alone expect as many pairs to be one as names and columns, but for sources, do. All is
+estimated from pairs that are near by name. Pairs that a column alone proposes are alike in it by chance, and often in
+others (two shops of one house, songs of one album): u is estimated once more, among them, and so is how much their
+names are believed. Sets, such as the texts that name a thing, say nothing of names that are hardly alike.
 
-If a column is the source of a row, and sources are clean within, the final probabilities compete too. With a knowledge
-base, its entities are further rows, and a mention is one with at most one of them. It leads to others only if linked
-entities have several mentions: between clean tables, similar rows are different, and the model `competes`.
+If a column is the source of a row, and sources are clean within, the final probabilities compete too, and those within
+a source are small, since families of products look alike in both. With a knowledge base, its entities are further rows,
+and a mention is one with at most one of them. It leads to others only if linked entities have several mentions: between
+clean tables, similar rows are different, and the model `competes`.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ _YEARS, _OF_YEARS = (0, 1, 3, 10), np.array([1, 2, 4, 5, 6])  # largest differen
 _RARITY = 1.0  # most that the rarity of an equal value adds to its log-odds, or takes
 _STEPS, _SETTLED = 100, 0.05  # most steps of expectation maximisation; largest change of log-odds in the last one
 _GAIN = 0.05  # what pairs that do not compete must gain in mean log-likelihood
+_OWN = 0.1  # what is left of the probability of a pair within a source, if rows compete by sources
 _CLEAN, _SOME = 0.25, 0.02  # most partners of a row within a clean source; least share of rows in such, and in others
 _THRESHOLD = 0.7  # largest dissimilarity of an entity, and of clusters if rows compete, but not by their sources
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
@@ -124,9 +126,8 @@ class Column(NamedTuple):
     def levels(self, first: Ids, second: Ids) -> Levels:
         """Return the level of each pair of rows, see `LEVELS`; (pairs,)."""
         a, b = self.value[first], self.value[second]
-        known, is_number = (a >= 0) & (b >= 0), self.words is None and self.kind in ("number", "code")
-        if is_number:  # or years
-            known &= np.isfinite(self.number[a]) & np.isfinite(self.number[b])
+        is_number = self.words is None and self.kind in ("number", "code")  # or years
+        known = (a >= 0) & (b >= 0) & ((np.isfinite(self.number[a]) & np.isfinite(self.number[b])) | (not is_number))
         out, a, b = np.zeros(len(first), np.int8), a[known], b[known]
         if is_number:
             x, y = self.number[a] / 2, self.number[b] / 2
@@ -175,11 +176,9 @@ class ColumnWeights(NamedTuple):
         n = len(LEVELS[column.kind])
         u = np.bincount(levels, 1 - probability, n + 1)[1:] + (near.u if near else 1.0)
         u /= u.sum()
-        if near:
-            return near._replace(u=u.tolist())
         prior = _OF_SOURCE if column.kind == "source" else (u + np.eye(n)[0]) / 2
         m = np.bincount(levels, probability, n + 1)[1:] + _PRIOR * prior
-        return cls(column.name, column.kind, (m / m.sum()).tolist(), u.tolist())
+        return cls(column.name, column.kind, near.m if near else (m / m.sum()).tolist(), u.tolist())
 
 
 class Pairs(NamedTuple):
@@ -213,20 +212,21 @@ class Pairs(NamedTuple):
 def competition(pairs: Pairs, source: Ids) -> Callable[[LogOdds], LogOdds]:
     """Return what computes the probabilities of pairs from their log-odds, where some pairs exclude each other.
 
-    A row is one with at most one row of another source, or else with one of its own. ``source`` is (names,).
+    A row is one with at most one row of another source, or, which is rare, of its own. ``source`` is (names,).
     """
     row, other = np.concatenate([pairs.first, pairs.second]), np.concatenate([pairs.second, pairs.first])
     n = int(source.max(initial=0)) + 1
     keys = np.stack([row * n + source[other], row * n + source[row]])  # a row with the source of the other end, its own
     by_source, own = np.unique(keys, return_inverse=True)[1].reshape(2, -1)
     is_own, n_keys = source[row] == source[other], own.max(initial=-1) + 1
+    rarely = np.where((n > 1) & is_own[: len(pairs.first)], _OWN, 1)
 
     def probabilities(log_odds: LogOdds) -> LogOdds:
         odds = np.exp(log_odds.clip(-_MOST_ODDS, _MOST_ODDS))
         both = np.tile(odds, 2)
         of_row, of_source = np.bincount(row, both), np.bincount(by_source, both, minlength=n_keys)
         first, second = np.split(np.where(is_own, of_row[row], of_source[by_source] + of_source[own]), 2)
-        return np.asarray(odds / (1 + first + second - odds))
+        return np.asarray(rarely * odds / (1 + first + second - odds))
 
     return probabilities
 
@@ -355,7 +355,8 @@ class Evidence:
         for _ in range(_STEPS):
             p = probabilities(log_odds)
             weights = [ColumnWeights.estimated(p, *of) for of in zip(columns, near, pairs.levels, strict=True)]
-            shift = min(model.shift + _step(pairs.name, model.shift, log_odds), most)
+            others = [one._replace(m=one.u) if one.kind == "source" else one for one in model.weights]
+            shift = min(model.shift + _step(pairs.name, model.shift, pairs.total(others, model.shift)), most)
             model = replace(model, weights=tuple(weights), shift=shift)
             before, log_odds = log_odds, pairs.total(model.weights, model.shift)
             if np.abs(log_odds - before).max(initial=0) < _SETTLED:
@@ -438,8 +439,7 @@ def _kind_of(texts: Sequence[str]) -> ColumnKind:
         return "code"  # years, dates, postcodes
     if np.mean([np.isfinite(_number(text)) for text in texts]) > _MOST:
         return "number"
-    has_digits = (2 * sum(map(str.isdigit, text)) >= sum(map(str.isalnum, text)) for text in texts)
-    is_code = [has or _date(text.casefold()) is not None for has, text in zip(has_digits, texts, strict=True)]
+    is_code = [2 * sum(map(str.isdigit, s)) >= sum(map(str.isalnum, s)) or bool(_date(s.casefold())) for s in texts]
     return "code" if np.mean(is_code) > _MOST else "text"
 
 
