@@ -65,7 +65,7 @@ _YEARS, _OF_YEARS = (0, 1, 3, 10), np.array([1, 2, 4, 5, 6])  # largest differen
 _RARITY = 1.0  # most that the rarity of an equal value adds to its log-odds, or takes
 _STEPS, _SETTLED = 100, 0.05  # most steps of expectation maximisation; largest change of log-odds in the last one
 _GAIN = 0.05  # what pairs that do not compete must gain in mean log-likelihood
-_OWN = 0.1  # what is left of the probability of a pair within a source, if rows compete by sources
+_OWN = 0.1  # what is left of the probability of a pair within a source, or of mentions, where entities are rows
 _CLEAN, _SOME = 0.25, 0.02  # most partners of a row within a clean source; least share of rows in such, and in others
 _THRESHOLD = 0.7  # largest dissimilarity of an entity, and of clusters if rows compete, but not by their sources
 _PRIOR = 8.0  # number of pairs that count as if they had been seen: all one, half of them equal, or
@@ -74,8 +74,7 @@ _FITTED = "shift", "competes", "reach", "far_shift", "far_u"  # what a run keeps
 _LINKED, _ALONE = 0.5, 1.3  # least expected mentions of a linked entity; most, in the mean, of those that have one
 _TO_ZERO = 0.1  # what draws a shift to 0, as so many pairs of doubtful names would
 _BELIEVED = 4.0  # how much more names that are not near can be believed: what differing ones cost
-_LIKELY = -2.0  # least log-odds of names of which sets say anything
-_OF_SETS = 0.9  # largest dissimilarity of clusters if there is no other evidence
+_LIKELY, _OF_SETS = -2.0, 0.9  # least log-odds of names of which sets say anything; largest dissimilarity by sets alone
 _INSIDE = 0.9  # of what the log-odds of a pair say, if one name is inside the other
 _SILENT = ("source", "set")  # kinds of columns that propose no pairs
 _LEAST = 0.02  # probability of a pair that has an edge
@@ -342,7 +341,8 @@ class Evidence:
     def _for_links(self, columns: Sequence[Column], pairs: Pairs, is_entity: Bools) -> Self:
         """Return the model that fits pairs, if a mention is one with at most one entity; see this module."""
         near = pairs.where(~pairs.is_far)
-        model = self._fitted(columns, near, assignment(near, is_entity))._with_far(columns, pairs)
+        excluded, rarely = assignment(near, is_entity), np.where(is_entity[near.second], 1, _OWN)
+        model = self._fitted(columns, near, lambda log_odds: excluded(log_odds) * rarely)._with_far(columns, pairs)
         probability = assignment(pairs, is_entity)(sum(model._parts(pairs), np.zeros(1)))
         expected = np.bincount(pairs.second, is_entity[pairs.second] * probability)
         linked = expected[expected > _LINKED]
