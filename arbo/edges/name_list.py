@@ -69,11 +69,13 @@ def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]
 
     With ``some``, (names,), one name of each pair is one of these.
 
-    >>> acronyms(["I.B.M.", "International Business Machines Corp", "Bank of Avalon", "BA"])
+    Two letters are those of too many names.
+
+    >>> acronyms(["I.B.M.", "International Business Machines Corp", "Bank of Avalon City", "BAC"])
     (array([3, 0]), array([2, 1]))
     """
     array = strings(names)
-    short = np.flatnonzero(pc.match_substring_regex(array, r"^(\p{Lu}\.?){2,8}$"))
+    short = np.flatnonzero(pc.match_substring_regex(array, r"^(\p{Lu}\.?){3,8}$"))
     words = pc.replace_substring(array.take(numbers(short)), ".", "")
     long = np.arange(len(names) if len(short) else 0) if some is None or some[short].any() else np.flatnonzero(some)
     long = long[~np.asarray(pc.utf8_is_upper(array.take(numbers(long))))]

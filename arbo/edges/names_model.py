@@ -32,7 +32,7 @@ _PENALTY, _FAR = 4.0, 2.0
 """What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
 _OWN_WORDS, _RIGHT = 0.5, 0.45
 """In a list of terms: what words of their own cost in log-odds, and the expected share of right pairs in clusters."""
-_RIVALS = 4.0  # the odds of a name are divided by a power of the names that extend it in different ways
+_RIVALS = 2.5  # the odds of a name are divided by a power of the names that extend it in different ways
 _KEPT = "names."  # what the names of the arrays that a run keeps begin with
 
 
