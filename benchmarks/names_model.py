@@ -86,13 +86,13 @@ def pairs_of(some: NamedList) -> Pairs:
         clusters.setdefault(name, set()).add(cluster)
     of_list = arbo.Linker(config=arbo.LinkerConfig().of_list())
     near = of_list.retrieve(Corpus.of(some.names), k=NamesModel.neighbors, in_order=True)
-    compared = ComparedNames.of(near).alike()
+    compared = ComparedNames.of(near)
     names = near.inputs.taken(compared.rows).names
-    first, second = compared.pairs(all_kinds=True)
+    first, second = compared.pairs()
     right = [
         bool(clusters[names[a]] & clusters[names[b]]) for a, b in zip(first.tolist(), second.tolist(), strict=True)
     ]
-    features = compared.features(first, second)
+    features = compared.table.features(first, second, compared.lists)
     may = np.flatnonzero(~differ(features))
     ends = zip(first[may].tolist(), second[may].tolist(), strict=True)
     draw = [blake2b(f"{names[a]}\n{names[b]}".encode()).digest() for a, b in ends]
