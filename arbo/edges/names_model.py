@@ -32,7 +32,8 @@ _PENALTY, _FAR = 4.0, 2.0
 """What differing names, and names that are no neighbours, cost in log-odds, where columns weigh too."""
 _OWN_WORDS, _RIGHT = 0.5, 0.45
 """In a list of terms: what words of their own cost in log-odds, and the expected share of right pairs in clusters."""
-_RIVALS = 2.5  # the odds of a name are divided by a power of the names that extend it in different ways
+_RIVALS = 2.5, 1.0
+"""The odds of a name are divided by this power of the names that extend it in different ways; the second, of terms."""
 _KEPT = "names."  # what the names of the arrays that a run keeps begin with
 
 
@@ -92,7 +93,9 @@ class NamesModel:
             features = names.features(first[some], second[some])
             may = ~differ(features, are_terms)
             log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
-            log_odds -= _RIVALS * np.log1p(names.table.rivals(first[some][may], second[some][may], names.lists))
+            log_odds -= _RIVALS[int(are_terms)] * np.log1p(
+                names.table.rivals(first[some][may], second[some][may], names.lists)
+            )
             weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
 
         in_parallel(weigh, blocks(len(first)))
