@@ -391,6 +391,18 @@ def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:
     assert arbo.Linker().discover([text]).manifest["config"]["treat_as"] == "auto"
 
 
+def test_a_family_weighs_the_same_when_the_list_grows() -> None:
+    words = "Oy Ab Foods Optics Glass Tools Paper Steel Energy Shipping Clinics Partners Mobility Healthineers".split()
+    names = ["Kelp", *(f"{firm} {word}" for firm in ("Kelp", "Marsh", "Tern", "Hull") for word in words)]
+    own = arbo.Linker()
+    whole = own.discover(names)
+    for row in (4, 9, 14, 20):
+        grown = own.add(own.remove(whole, [f"{row}"]), Corpus.of(names)[row : row + 1])
+        rows = [(one.values() for one in run.pairs().to_pylist()) for run in (whole, grown)]
+        one, other = ({(*sorted([first, second]), score) for *_, first, second, score in some} for some in rows)
+        assert one == other
+
+
 def test_terms_are_recognised_by_words_that_begin_and_end_them() -> None:
     words, kinds = ["amber", "basalt", "cobalt", "dune", "ember", "flint", "garnet", "heath"], ("cysts", "ulcers")
     pairs = [f"{one} {two}" for one in words for two in words]

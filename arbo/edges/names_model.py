@@ -163,12 +163,15 @@ class ComparedNames:
         """Return the names of pairs, with what their lists have of them, and the pairs; all if they are divided yet."""
         if self.earlier is None:
             return self, first, second
-        some, ends = np.unique(np.stack([first, second]), return_inverse=True)
+        ends = np.unique(np.stack([first, second]))
+        some = (
+            np.union1d(ends, near[near >= 0]) if len(near := self.lists.ids[ends]) else ends
+        )  # see `NameTable.rivals`
         number = np.full(len(self.rows) + 1, -1, np.int64)
         number[some] = np.arange(len(some))
         lists, few = self.lists.of(some), [self.names[row] for row in some.tolist()]
         names = replace(self, rows=self.rows[some], lists=lists._replace(ids=number[lists.ids]), names=few)
-        return names, *ends.reshape(2, -1)
+        return names, number[first], number[second]
 
     def alike(self) -> Self:
         """Return the names with those neighbours alone that have letters in common, since ids order the others."""
