@@ -392,8 +392,8 @@ def test_a_list_is_recognised_and_can_be_read_otherwise() -> None:
 
 
 def test_a_family_weighs_the_same_when_the_list_grows() -> None:
-    words = "Oy Ab Foods Optics Glass Tools Paper Steel Energy Shipping Clinics Partners Mobility Healthineers".split()
-    names = ["Kelp", *(f"{firm} {word}" for firm in ("Kelp", "Marsh", "Tern", "Hull") for word in words)]
+    words = "Oy Ab Foods Optics Glass Tools Paper Steel Energy Shipping Clinics Partners Mobility Healthineers"
+    names = ["Kelp", *(f"{firm} {word}" for firm in ("Kelp", "Marsh", "Tern", "Hull") for word in words.split())]
     own = arbo.Linker()
     whole = own.discover(names)
     for row in (4, 9, 14, 20):
