@@ -132,7 +132,7 @@ def coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
 
 def strings(values: Sequence[str | None]) -> pa.Array:
     """Return strings as an Arrow array; None becomes null."""
-    return pa.array(values, pa.string())
+    return values.array.cast(pa.string()) if isinstance(values, Strings) else pa.array(values, pa.string())
 
 
 def json_strings(objects: Iterable[Mapping[str, Any]]) -> pa.Array:
