@@ -67,9 +67,7 @@ def _with_numbers(number: dict[str, int], word: Ids, place: Ids) -> Ids:
 def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]:
     """Return the pairs of a word in capitals and a name with these initials, or one more, for its legal form.
 
-    With ``some``, (names,), one name of each pair is one of these.
-
-    Two letters are those of too many names.
+    Two letters are those of too many names. With ``some``, (names,), one name of each pair is one of these.
 
     >>> acronyms(["I.B.M.", "International Business Machines Corp", "Bank of Avalon City", "BAC"])
     (array([3, 0]), array([2, 1]))

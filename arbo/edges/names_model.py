@@ -93,9 +93,8 @@ class NamesModel:
             features = names.features(first[some], second[some])
             may = ~differ(features, are_terms)
             log_odds = self.trees.scores(features[may]) - _OWN_WORDS * differ(features[may])
-            log_odds -= _RIVALS[int(are_terms)] * np.log1p(
-                names.table.rivals(first[some][may], second[some][may], names.lists)
-            )
+            rivals = names.table.rivals(first[some][may], second[some][may], names.lists)
+            log_odds -= _RIVALS[int(are_terms)] * np.log1p(rivals)
             weight[some][may] = weights_of(log_odds, features[may], NAME_FEATURES)
 
         in_parallel(weigh, blocks(len(first)))
@@ -164,9 +163,8 @@ class ComparedNames:
         if self.earlier is None:
             return self, first, second
         ends = np.unique(np.stack([first, second]))
-        some = (
-            np.union1d(ends, near[near >= 0]) if len(near := self.lists.ids[ends]) else ends
-        )  # see `NameTable.rivals`
+        near = self.lists.ids[ends]
+        some = np.union1d(ends, near[near >= 0])  # see `NameTable.rivals`
         number = np.full(len(self.rows) + 1, -1, np.int64)
         number[some] = np.arange(len(some))
         lists, few = self.lists.of(some), [self.names[row] for row in some.tolist()]

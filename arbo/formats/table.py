@@ -253,7 +253,7 @@ def _delimited(file: Path, kind: Kind, header_of: HeaderOf) -> Iterable[Placed]:
             row = {name: _value(name, cell) for name, cell in zip(header, cells, strict=False)}
             if "abstract" in row and "text" not in header:
                 row["text"] = "\n".join(str(row.pop(name)) for name in ("title", "abstract") if row.get(name))
-            # a document may be empty; in a row of a mention, an empty text means the text of an earlier row.
+            # A document may be empty; in a row of a mention, an empty text means the text of an earlier row.
             yield place, row | {"text": ""} if row.get("text", "") is None and "id" in header else row
 
 
