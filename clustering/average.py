@@ -31,8 +31,10 @@ _UNIT = 1 << 20
 Integers = npt.NDArray[np.int64]
 
 
-def average_tree(graph: Graph) -> MergeTree:
+def average_tree(graph: Graph, limit: float = np.inf) -> MergeTree:
     """Build the merge tree of average linkage of the mention edges of a graph, ignoring directions and entities.
+
+    Merges above the height ``limit`` may be missing.
 
     The similarity of two mentions is ``1 - weight`` of their lightest edge in either direction, clipped to 0 .. 1 and
     rounded up to a multiple of 2^-20, so that a pair at the threshold is merged; 0 without an edge. Mentions with an
@@ -46,6 +48,11 @@ def average_tree(graph: Graph) -> MergeTree:
     """
     edges = graph.edges_by_mention
     edges = edges.take((edges.source >= 0) & (edges.target >= 0))
+    if limit < 1:  # clusters are merged at the limit only if one edge between them is as light; heights round down
+        near = edges.weight <= limit + 2 / _UNIT
+        label = np.arange(graph.n_mentions, dtype=edges.source.dtype)
+        label_components(edges.source[near], edges.target[near], label)
+        edges = edges.take(label[edges.source] == label[edges.target])
     source, target, height = _merged(graph.n_mentions, edges)
     order = np.argsort(height, kind="stable")  # parts are merged before the whole
     source, target = source[order].astype(graph.source.dtype), target[order].astype(graph.source.dtype)

@@ -173,7 +173,7 @@ def _among_nil(is_reached: Bools, edges: Edges) -> Edges:
 
 def _average(graph: Graph, nil: Edges, limit: float) -> tuple[Edges, MergeTree]:
     """Return the edges inside the clusters of average linkage, and its tree."""
-    tree = average_tree(Graph(*nil, n_entities=0, n_nodes=graph.n_mentions))
+    tree = average_tree(Graph(*nil, n_entities=0, n_nodes=graph.n_mentions), limit)
     label = tree.cut(limit)
     return nil.take((label[nil.source] == label[nil.target]) | (nil.weight <= DECIDED)), tree
 

@@ -150,8 +150,9 @@ class ComparedNames:
         """
         (first, second), n = scored.pairs.T, len(self.rows)
         if self.first_names.are_terms[0]:
-            tree = average_tree(Graph.from_edges(first, second, scored.scores, n_entities=0, n_nodes=n))
-            for limit in np.arange(0.99, 0.5, -0.01).round(2).tolist():
+            limits = np.arange(0.99, 0.5, -0.01).round(2).tolist()
+            tree = average_tree(Graph.from_edges(first, second, scored.scores, n_entities=0, n_nodes=n), limits[0])
+            for limit in limits:
                 label = tree.cut(limit)
                 right = 1 - scored.scores[label[first] == label[second]].astype(np.float64)
                 if right.sum() >= _RIGHT * (np.bincount(label).astype(np.float64) ** 2 - np.bincount(label)).sum() / 2:
