@@ -16,6 +16,9 @@ genres: `default` with the settings that their development documents chose. `n-g
 **clusters**: entities and events of ECB+, gold mentions, no topics, no knowledge base. `n-grams`: the threshold chosen
 on the development part by ARI. `trained on ...`: learnt edges with the threshold 0.5, or chosen the same way.
 
+**context**: clusters of ECB+ by learnt edges, default threshold, with n-grams and with an encoder that `arbo train
+encoder --preset context` trained on the entities and events of half of the training part (all-MiniLM-L6-v2).
+
 **pairs**: average precision of the probability that two mentions mean the same, over the pairs that are compared;
 `letters` is the similarity of character n-grams alone.
 
@@ -70,6 +73,7 @@ from arbo.data.gold import Gold
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, Names
 from arbo.engine import Bools
 from arbo.training.edges import Compared
+from arbo.training.presets import PRESETS
 from clustering import METHODS
 from eval import clustering_scores
 
@@ -180,6 +184,31 @@ def of_clusters(result: arbo.Result) -> dict[str, float]:
     scores = result.evaluate().as_dict()
     coreference = scores["coreference"]
     return {"CoNLL": coreference["conll"], "B-cubed": coreference["b3"]["f1"], "ARI": scores["clustering"]["ari"]}
+
+
+def in_context() -> Iterator[tuple[str, Row]]:
+    """Rows of the table ``context``; the encoder is kept."""
+    settings, reads = PRESETS["context"]
+    out = MODELS / f"context.{hashed([settings.as_dict(), reads.as_dict()])}"
+    if not out.exists():
+        start = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", reads)
+        arbo.train(start, events_and_entities("train"), out=out, config=settings)
+    linker = arbo.Linker(encoder=arbo.DualEncoder.from_pretrained(out, cache=MODELS / "context.vectors"))
+    for name in ("ECB+ entities", "ECB+ events"):
+        parts = CORPORA[name](DATA)
+        systems = {"n-grams": arbo.Linker(), "context": linker}
+        for system, own in systems.items():
+            edges = arbo.train_edges(parts["train"], parts["dev"], linker=own)
+            for part in PARTS[1:]:
+                row = of_clusters(own.configured(edges=edges).discover(parts[part]))
+                yield "context", {"corpus": name, "part": part, "edges": system, **row}
+
+
+def events_and_entities(part: str) -> Corpus:
+    """Return the documents of a part of ECB+ with the mentions of both kinds."""
+    both = zip(*(CORPORA[name](DATA)[part] for name in GROUPS["ECB+"]), strict=True)
+    marked = ((one, (replace(event, id=f"{event.id}, event") for event in other.mentions)) for one, other in both)
+    return Corpus(replace(document, mentions=(*document.mentions, *events)) for document, events in marked)
 
 
 def pairs(parts: dict[str, dict[str, Corpus]], models: dict[str, arbo.EdgeModel]) -> Iterator[tuple[str, Row]]:
@@ -337,12 +366,12 @@ def kept(cells: Cells, order: list[Cell], make: Callable[[Cell], Cell]) -> list[
 
 
 def main() -> None:
-    """Measure everything, or the genres alone, and record it."""
+    """Measure everything, or one table, and record it."""
     parser = parser_of(__doc__)
-    parser.add_argument("--genres", action="store_true", help="measure the table of genres alone")
-    if parser.parse_args().genres:
-        collected_rows(tables := Tables(), genres(corpora()["GUM"]))
-        record_table("edges", "genres", tables["genres"], by_row(tables))
+    parser.add_argument("--only", choices=["genres", "context"], help="measure this table alone")
+    if table := parser.parse_args().only:
+        collected_rows(tables := Tables(), genres(corpora()["GUM"]) if table == "genres" else in_context())
+        record_table("edges", table, tables[table], by_row(tables))
     else:
         measure()
 
@@ -359,6 +388,7 @@ def measure() -> None:
     collected_rows(tables, genres(every["GUM"]))
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
+    collected_rows(tables, in_context())
     collected_rows(tables, pairs(every, models))
     named = [(name, f"without {group}") for group, names in GROUPS.items() for name in names]
     order = [{"corpus": name, "edges": edges} for name, without in named for edges in ("n-grams", without)]
@@ -380,9 +410,9 @@ def measure() -> None:
 
 
 def by_row(tables: Tables) -> Figures:
-    """Return the figures of the rows of the tables ``left_out``, ``concepts`` and ``genres``."""
-    rows = [(title, row) for title in ("left_out", "concepts", "genres") for row in tables.get(title, ())]
-    about = [(title, *(row[of] for of in ("corpus", "edges", "genre") if of in row)) for title, row in rows]
+    """Return the figures of the rows of some tables."""
+    rows = [(title, row) for title in ("left_out", "concepts", "genres", "context") for row in tables.get(title, ())]
+    about = [(title, *(row[of] for of in ("corpus", "part", "edges", "genre") if of in row)) for title, row in rows]
     scores = zip(about, (row.items() for _, row in rows), strict=True)
     return {key(*of, name): value for of, items in scores for name, value in items if isinstance(value, float)}
 

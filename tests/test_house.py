@@ -23,10 +23,10 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 
 BUDGETS = {
     "arbo": 1279,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2599,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
+    "arbo/cli": 2605,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
     "arbo/corrections": 1246,  # 1,000 before several entities, ids, whole names, pairs, later sittings, agreement (100)
-    "arbo/data": 2704,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
-    "arbo/edges": 2087,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
+    "arbo/data": 2709,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
+    "arbo/edges": 2089,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
     "arbo/encoders": 2484,  # 2,700
     "arbo/explore": 767,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3523,  # 3,300 before quotes, comments, wrong guesses, tags, graphs (480), CorefUD (240)
@@ -34,18 +34,18 @@ BUDGETS = {
     "arbo/linking": 1496,  # 1,400 with the linker
     "arbo/pipeline": 464,
     "arbo/results": 2231,  # 2,400
-    "arbo/retrieval": 1141,  # 1,000
+    "arbo/retrieval": 1147,  # 1,000
     "arbo/sample": 23,
     "arbo/scale": 575,  # 700
     "arbo/serve": 763,  # closes connections that wait
     "arbo/spans": 1091,  # 1,100 before a tagger (270)
     "arbo/text": 718,  # normalises many names in one pass; signs
-    "arbo/training": 2237,  # 3,200
+    "arbo/training": 2387,  # 3,200
     "clustering": 3537,  # 4,500
     "eval": 2997,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_304, 25_957, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_473, 26_012, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

@@ -18,6 +18,7 @@ from training_builders import document, encoder, log_of, marked, oslat_trainer, 
 import arbo
 import eval as metrics
 from arbo.data import mention_inputs
+from arbo.edges.features import MENTION_FEATURES
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.engine import Graph, merge_tree, silent, threshold_curve
@@ -28,8 +29,11 @@ from arbo.training import loop
 from arbo.training.config import WITHOUT_KB, NegativeStrategy, PositiveStrategy, SelfAlignmentConfig
 from arbo.training.data import Snapshot, TrainingSet
 from arbo.training.dual import trainer as dual
+from arbo.training.dual.context import Windows, half_of
 from arbo.training.dual.plan import Plan
 from arbo.training.dual.trainer import development_scores, train
+from arbo.training.edges import Compared
+from arbo.training.losses import supervised_contrastive
 from arbo.training.oslat import Contrasts
 from arbo.training.presets import PRESETS
 from clustering.vectors import Vectors
@@ -132,6 +136,42 @@ def test_a_tiny_model_learns_clusters(bert: Tower, tmp_path: Path) -> None:
     data = TrainingSet.of(documents, NO_KB, clusters=True)
     before, after = (development_scores(data, Snapshot.of(data, model)) for model in (encoder(bert), trained))
     assert all(after[name] > before[name] + 0.02 for name in ("ari", "b3", "conll"))
+
+
+def test_half_of_the_documents_have_whole_clusters() -> None:
+    documents = [*SAMPLE[:30], *(one for n in "abc" for i in "12" for one in marked((None, n), name=n + i))]
+    chosen = {one.id for one in half_of(arbo.Corpus(documents))}
+    assert len(chosen) == 18
+    assert all((f"{n}1" in chosen) == (f"{n}2" in chosen) for n in "abc")
+
+
+def test_mates_are_contrasted_with_all_others() -> None:
+    scores, mates = np.random.default_rng(0).normal(size=(6, 6)), {0: [2, 3], 2: [0, 3], 3: [0, 2]}
+    share = scores - np.log(np.exp(scores - np.diag(np.full(6, np.inf))).sum(axis=1, keepdims=True))
+    loss = supervised_contrastive(torch.from_numpy(scores), torch.tensor([0, 1, 0, 0, -1, -1])).item()
+    assert loss == pytest.approx(-np.mean([share[row, of].mean() for row, of in mates.items()]))
+
+
+def test_a_mention_is_read_in_the_window_that_has_it_in_the_middle(bert: Tower) -> None:
+    inputs = mention_inputs(arbo.Corpus(SAMPLE[:30]), expand_abbreviations=False)
+    windows = Windows.of(encoder(bert, **tb.AROUND).spellers[0], inputs)
+    own = bert.tokenizer([item.mention.text for item in inputs], add_special_tokens=False)["input_ids"]
+    read = [windows.rows[row].ids[slice(*span)] for row, *span in zip(*windows[1:], strict=True)]
+    assert np.mean([one == other for one, other in zip(own, read, strict=True)]) > 0.8  # others end within a word
+    assert max(len(row.ids) for row in windows.rows) == 24
+    assert (np.abs(windows.begin + windows.end - 24) <= 12).mean() > 0.8  # but for those at an end of their document
+
+
+@pytest.mark.slow
+def test_a_model_learns_in_context_and_edges_learn_what_it_says(bert: Tower, tmp_path: Path) -> None:
+    settings = replace(PRESETS["context"][0], batch_size=16, learning_rate=1e-3, epochs=4)
+    trained = train(encoder(bert, **tb.AROUND), TRAIN, out=tmp_path / "m", config=settings)
+    losses = [line["loss"] for line in log_of(tmp_path / "m")]
+    assert np.mean(losses[-5:]) < np.mean(losses[:5])
+    compared = Compared.of(arbo.Linker(encoder=trained), TRAIN)
+    similarity = compared.features[:, MENTION_FEATURES.index("similarity")]
+    assert 0.2 < np.isnan(similarity).mean() < 0.9  # unknown in the half that the encoder learnt from
+    assert similarity[~np.isnan(similarity)].max() <= 1 + 1e-6
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ from arbo.training.config import WITHOUT_KB
 from arbo.training.dual import trainer as dual
 from arbo.training.frame import checkpoints
 from arbo.training.losses import LOSSES
+from arbo.training.presets import PRESETS
 
 TRAIN, DEV, BASE = sample()
 
@@ -49,6 +50,10 @@ def cross_training(tower: Tower, linker: arbo.Linker | None = None, candidates: 
     return arbo.train_reranker(start, linker or arbo.Linker(BASE), TRAIN[:1], dev=DEV[:1], **given)
 
 
+def context_training(tower: Tower, **given: Any) -> Any:
+    return arbo.train(encoder(tower, **tb.AROUND), TRAIN[:4], dev=DEV[:5], **given)
+
+
 def names_training(tower: Tower, **given: Any) -> Any:
     trained = arbo.train_self_alignment(encoder(tower, pooling="cls", entity_threshold=0.3), tb.KB, **given)
     assert trained.config == arbo.EncoderConfig(pooling="cls")
@@ -64,6 +69,7 @@ KINDS: dict[str, tuple[Any, Callable[..., Any]]] = {
     "dual": (SMALL, dual_training),
     **{f"dual, {key}": (replace(tb.QUICK, batch_size=6, steps=3, **tb.PARTS[key]), dual_training) for key in tb.PARTS},
     "dual, no kb": (replace(WITHOUT_KB, loss="arborescence", steps=3, **MIXED_UP), partial(dual_training, kb=False)),
+    "context": (replace(PRESETS["context"][0], batch_size=9, steps=3, learning_rate=1e-3), context_training),
     "cross": (replace(tb.QUICK_CROSS, epochs=2, optimizer="adamw", precision="bfloat16"), cross_training),
     "names": (arbo.SelfAlignmentConfig(epochs=3, batch_size=8, n_negatives=6, learning_rate=1e-3), names_training),
     "finder": (replace(tb.QUICK_OSLAT, epochs=2), finder_training),
@@ -387,6 +393,10 @@ def two_towers(bert: Tower) -> arbo.DualEncoder:
         (dual_of(dev=ELSEWHERE), "nothing to choose the best model by"),
         (dual_of(TWO, positives="entity"), "positives 'entity' needs a knowledge base; without one, choose for"),
         (dual_of(TWO, negatives="mixed"), "negatives 'mixed' needs a knowledge base"),
+        (
+            dual_of(TWO, positives="all", negatives="knn"),
+            "need an encoder of --preset context",
+        ),
         (dual_of(TWO, best="recall@16"), "best 'recall@16' needs a knowledge base; without one, choose .* 'ari'"),
         (dual_of(TWO, start=two_towers), "two towers needs a knowledge base; without one"),
         (dual_of(ALONE), r"nothing to train on: no annotated mention \(of 2\)"),

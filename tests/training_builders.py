@@ -30,6 +30,7 @@ from arbo.training.dual.trainer import Batch, DualTrainer  # noqa: E402
 from arbo.training.frame import Workplace, accelerator_of  # noqa: E402
 from arbo.training.loop import Trainer  # noqa: E402
 from arbo.training.oslat import Contrasts, OslatTrainer  # noqa: E402
+from arbo.training.presets import PRESETS  # noqa: E402
 
 
 class Sample(NamedTuple):
@@ -109,6 +110,10 @@ PARTS: dict[str, dict[str, Any]] = {
     "all": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3, "micro_batch": 3} | {"precision": "bfloat16"},
 }
 """Of the parts that other papers add, as settings."""
+
+
+AROUND: dict[str, Any] = PRESETS["context"][1].as_dict() | {"max_length": 24}
+"""How an encoder reads the words around a mention."""
 
 
 def encoder(tower: Tower, **options: Any) -> arbo.DualEncoder:

@@ -79,7 +79,10 @@ def _preset(text: str) -> Any:
     return options.option("--preset", metavar="PRESET", help=f"Start from the settings of a paper: {text}")
 
 
-_ENCODER_PRESET = "arboel; pel, with proxies; amh-dual or amh-mean, with adaptive mixup. [default: none]"
+_ENCODER_PRESET = (
+    "arboel; pel, with proxies; amh-dual or amh-mean, with adaptive mixup; or, for `arbo train edges --encoder`, "
+    "context: half of DOCS teach which mentions mean the same. [default: none]"
+)
 
 
 def encoder(
@@ -120,12 +123,14 @@ def encoder(
     documents, base, held_out = how.of(READING).all(docs, kb, dev)
     _say_trained_on(documents, base)
     expand = how.of(ABBREVIATIONS).expand_abbreviations
-    if dev is None:
+    teaches = settings.positives == "all"
+    if dev is None and not teaches:
         console.warn("without --dev the last model is kept, and its thresholds are not tuned; run `arbo tune`")
     more: Any = {"dev": held_out, "options": _run_options(), "expand_abbreviations": expand}
     trained = arbo.train(start, documents, base, out=out, config=settings, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
-    verb = f"arbo {'discover' if kb is None else 'link'} DOCS --encoder {out}"
+    verb = "train edges" if teaches else "discover" if kb is None else "link"
+    verb = f"arbo {verb} DOCS{' --dev DEV' * teaches} --encoder {out}"
     verb += " --set expand_abbreviations=false" * (not expand)
     text = f"default thresholds {entity} (entity) and {mention} (mention)\nnext: {verb} ..."
     _report(out, trained.settings, settings, text)
@@ -190,7 +195,8 @@ def edges(
         limits = (chosen[f"{kind}_threshold"] for kind in ("entity", "mention"))
         words = ",".join("none" if limit is None else f"{limit:.3f}" for limit in limits)
         text += f"--dev chose --method {chosen['method']} --k {chosen['k']} --threshold {words}, which {out} keeps\n"
-    text += f"next: arbo {'link DOCS --kb KB' if kb else 'discover DOCS'} --edges {out} ..."
+    own = f" --encoder {model.trained['encoder']['model']}" if "model" in model.trained["encoder"] else ""
+    text += f"next: arbo {'link DOCS --kb KB' if kb else 'discover DOCS'}{own} --edges {out} ..."
     console.answer({"edges": str(out), **model.settings}, text)
 
 

@@ -136,11 +136,16 @@ def warnings_of(documents: Tables, models: Mapping[str, object]) -> list[str]:
     warnings = []
     for name, model in models.items():
         if learnt := getattr(model, "learnt", ""):
-            known = np.isin(_hashes(documents), _unpacked(learnt))
+            known = are_known(documents, learnt)
             if n := int(known.sum()):
                 which = f"{n:,} of {len(known):,} documents are among those that {name} was trained on"
                 warnings.append(f"{which}, or of the same corpus; scores on them do not hold for other documents")
     return warnings
+
+
+def are_known(documents: Tables, learnt: str) -> npt.NDArray[np.bool_]:
+    """Return whether each document is among those that a model learnt from; (documents,)."""
+    return np.isin(_hashes(documents), _unpacked(learnt))
 
 
 def _hashes(documents: Tables) -> Hashes:

@@ -8,7 +8,7 @@ are near in their document, alike in words, or neighbours by the encoder.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self
@@ -101,9 +101,10 @@ class Facts(NamedTuple):
     """
     context: csr_matrix  # (mentions, hashes): the words around each mention, see `hashed_words`
     documents: csr_matrix  # (documents, hashes): the words of each document, see `hashed_words`
+    alike: Callable[[Ids, Ids], Floats] | None  # see `Retrieval`
 
     @classmethod
-    def of(cls, mentions: Sequence[MentionInput]) -> Self:
+    def of(cls, mentions: Sequence[MentionInput], alike: Callable[[Ids, Ids], Floats] | None = None) -> Self:
         """Collect the facts of mentions, which must be grouped by document."""
         names = Names.of([item.name for item in mentions])
         rows: list[tuple[object, ...]] = []
@@ -123,7 +124,7 @@ class Facts(NamedTuple):
         columns = _columns(rows, names)
         by_id = np.argsort(np.argsort(np.array(ids, object)))
         columns["rank"] = np.argsort(np.lexsort((columns["place"], by_id[columns["document"]])))
-        return cls(names, columns, hashed_words(contexts), hashed_words(documents))
+        return cls(names, columns, hashed_words(contexts), hashed_words(documents), alike)
 
     def __len__(self) -> int:
         return len(self.columns["document"])
@@ -226,7 +227,7 @@ _WITHIN = ("sentences", "mentions", "words_between", "place", "inside", "same_be
 MENTION_FEATURES = (
     *(f"{side}_{name}" for side in ("first", "second") for name in _EITHER),
     *_COMPARED,
-    *("same_type", "same_class", "context", "documents"),
+    *("same_type", "same_class", "context", "documents", "similarity"),
     *_WITHIN,
 )
 """The columns of `mention_features`."""
@@ -299,6 +300,7 @@ def mention_features(facts: Facts, first: Ids, second: Ids) -> Floats:
     columns += [of[name][first] == of[name][second] for name in ("type", "class")]
     columns.append(products(facts.context, facts.context, first, second))
     columns.append(products(facts.documents, facts.documents, document[first], document[second]))
+    columns.append(facts.alike(first, second) if facts.alike else np.full(len(first), np.nan))
     apart = document[first] != document[second]
     columns += [np.where(apart, np.nan, column) for column in _within(facts, first, second)]
     return np.stack(columns, axis=1, dtype=np.float32, casting="unsafe")

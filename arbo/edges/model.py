@@ -64,7 +64,7 @@ class EdgeModel:
 
         Each mention of ``retrieval`` should have at least `neighbors` neighbours.
         """
-        facts = Facts.of(retrieval.inputs)
+        facts = Facts.of(retrieval.inputs, retrieval.alike)
         weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k)) if k else retrieval
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:

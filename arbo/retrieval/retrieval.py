@@ -118,6 +118,7 @@ class Retrieval:
     as_before: Ids | None = None
     """(mentions,) the row in an earlier run of each mention that has the neighbours of then; -1 for others."""
     links: Callable[[Ids, list[str]], Any] | None = None  # columns in rows of `as_before`; None if reasons may change
+    alike: Callable[[Ids, Ids], Floats] | None = None  # the similarity of pairs of mentions; None by n-grams
     kept: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Arrays that an edge model or a reranker needs again when the run grows."""
 
@@ -328,6 +329,10 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
         assert entities is not None  # otherwise there is no entity to ask for
         return engine.pair_dissimilarity(encode(), entities.whole, mention, entity, metric=encoder.metric)
 
+    def alike(first: Ids, second: Ids) -> Floats:
+        apart = engine.pair_dissimilarity(encode(), encode(), first, second, metric=encoder.metric)
+        return engine.offset_of(encoder.metric) - apart
+
     nearest = Retrieval(
         inputs,
         groups_of,
@@ -341,6 +346,7 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
         settings.within,
         as_before=None if earlier is None else earlier.as_before(neighbors),
         links=None if earlier is None else earlier.links,
+        alike=None if isinstance(encoder, NgramEncoder) else alike,
     )
     return _spelled(nearest, settings.kb) if settings.kb else nearest
 

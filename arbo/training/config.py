@@ -7,9 +7,9 @@ from typing import Any, Literal
 from arbo.progress import Announce, on_screen
 from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
 
-PresetName = Literal["arboel", "pel", "amh-dual", "amh-mean"]
+PresetName = Literal["arboel", "pel", "amh-dual", "amh-mean", "context"]
 RerankingPresetName = Literal["arboel", "pel"]
-PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand"]
+PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "all"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "in-batch+knn", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
 Schedule = Literal["linear", "exponential", "late-exponential", "constant"]

@@ -1,14 +1,15 @@
 """Train an edge model on documents with gold clusters, gold entities, or both."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
-from arbo.data.fingerprint import learnt_from
+from arbo.data.fingerprint import are_known, learnt_from
 from arbo.data.gold import Gold
 from arbo.edges.features import EntityNames, Facts, distinct, entity_features, mention_features, mention_pairs, searched
 from arbo.edges.model import EdgeModel
@@ -34,7 +35,11 @@ class Compared(NamedTuple):
     def of(cls, linker: Linker, corpus: Corpus, most: int | None = None) -> Self:
         """Collect the pairs of a corpus; of a group with more than ``most``, some of the wrong ones are left out."""
         retrieval = linker.retrieve(corpus, k=EdgeModel.neighbors)
-        facts, classes = Facts.of(retrieval.inputs), Gold.of(corpus)
+        alike = retrieval.alike
+        if alike is not None:
+            learnt = are_known(corpus.tables, getattr(linker.encoder, "learnt", ""))
+            alike = partial(_unlearnt, alike, learnt[corpus.tables.home[retrieval.inputs.rows]])
+        facts, classes = Facts.of(retrieval.inputs, alike), Gold.of(corpus)
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         label = classes.classes
         document, known = facts.columns["document"], known_elsewhere(retrieval, classes)
@@ -46,6 +51,11 @@ class Compared(NamedTuple):
             chosen = thinned(codes_of(retrieval.groups)[first], correct, most)
             first, second, correct = first[chosen], second[chosen], correct[chosen]
         return cls(retrieval, facts, mention_features(facts, first, second), correct)
+
+
+def _unlearnt(alike: Callable[[Ids, Ids], Floats], learnt: Bools, first: Ids, second: Ids) -> Floats:
+    """Return similarities of pairs, but NaN in documents from which the encoder has learnt: there it knows too much."""
+    return np.where(learnt[first] | learnt[second], np.nan, alike(first, second))
 
 
 def train_edges(

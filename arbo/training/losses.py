@@ -83,6 +83,19 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
     return each.sum(dim=1) / there.sum(dim=1).clamp(min=1)
 
 
+def supervised_contrastive(scores: Tensor, label: Tensor) -> Tensor:
+    """Return the mean, over mentions and their mates, of ``-log softmax`` among all other mentions.
+
+    Equation 2 of Khosla et al. (2020). ``scores``, (mentions, mentions), are similarities divided by the temperature;
+    mates have the same ``label``, (mentions,), and a mention with the label -1 has none. Without mates, the loss is 0.
+    """
+    itself = torch.eye(len(label), dtype=torch.bool, device=label.device)
+    mates = (label[:, None] == label) & (label >= 0) & ~itself
+    share = scores - torch.logsumexp(scores.masked_fill(itself, -torch.inf), dim=1, keepdim=True)
+    n_mates = mates.sum(dim=1)
+    return -(torch.where(mates, share, 0.0).sum(dim=1) / n_mates.clamp(min=1)).sum() / (n_mates > 0).sum().clamp(min=1)
+
+
 def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
     """Return binary cross-entropy with less weight on easy examples, ``-a (1 - p)^gamma log p``, for each score.
 

@@ -9,7 +9,8 @@ mention. With ``1nn`` (or ``1rand``), that is the positive of every mention of s
 - ``entity``: the entity alone;
 - ``arborescence``: the complete graph over the cluster;
 - ``1nn``, ``1rand``: for each mention a graph of three, the entity, the mention, and its nearest (or a random) other
-  mention of the cluster.
+  mention of the cluster;
+- ``all``: all other mentions of the cluster, in whole documents, see `arbo.training.dual.context`.
 
 Negatives are never gold entities of the mention, nor other mentions of one. All belong to the mention's domain (see
 `arbo.retrieval.groups`), as in linking. In brackets the names in ArboEL, PEL (the proxy paper) and AMH:

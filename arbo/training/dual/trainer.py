@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import KnowledgeBase
+from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import learnt_from
 from arbo.data.gold import RECALL_AT
+from arbo.edges.features import hashed_words
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import NO_LIMIT
 from arbo.encoders.templates import TokenRow
@@ -26,10 +27,13 @@ from arbo.linking.config import LinkerConfig
 from arbo.retrieval.groups import GroupedEntities, among_mentions, nearest_within, rows_of_entities, with_entities
 from arbo.training.config import WITHOUT_KB, RunOptions, TrainingConfig
 from arbo.training.data import Snapshot, TrainingSet, job_of, sets_of
+from arbo.training.dual.context import Windows, half_of
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.frame import check_start, embeddings, training
 from arbo.training.loop import Trainer
-from arbo.training.losses import Pairs, chosen, comparable, mention_losses
+from arbo.training.losses import Pairs, chosen, comparable, mention_losses, supervised_contrastive
+
+_TOGETHER = 8  # number of windows that a transformer reads at a time
 
 
 class Text(NamedTuple):
@@ -190,6 +194,48 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return replace(super().final, cache=None if self.dev is None else embeddings(self.folder, self.state.best_step))
 
 
+@dataclass(eq=False)
+class ContextTrainer(DualTrainer):
+    """Trains an encoder on whole documents, for `train`, see `arbo.training.dual.context`."""
+
+    def reading(self) -> Callable[..., Tensor]:
+        """Tokenise the documents, and return the function that encodes some mentions."""
+        inputs = self.data.inputs
+        self.document = codes_of(item.document.id for item in inputs)
+        first = np.unique(self.document, return_index=True)[1]
+        self.words = hashed_words([inputs[row].document.text for row in first.tolist()])
+        self.windows = Windows.of(self.model.spellers[0], inputs)
+        return self.encoded
+
+    def choose(self, step: int, place: int) -> None:
+        """Choose nothing: all other mentions of a step are positives or negatives."""
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:  # type: ignore[override]
+        """Return mentions, as many or more: those of the first one's document and of the documents most like it."""
+        alike = (self.words @ self.words[self.document[mentions[0]]].T).toarray().ravel()
+        nearest = np.argsort(-alike, kind="stable")
+        n = np.searchsorted(np.cumsum(np.bincount(self.document)[nearest]), len(mentions)) + 1
+        return np.flatnonzero(np.isin(self.document, nearest[:n]))
+
+    def encoded(self, mentions: Ids) -> Tensor:
+        """Return the vectors of mentions; (mentions, dim)."""
+        read, place = np.unique(self.windows.window[mentions], return_inverse=True)
+        rows = [self.windows.rows[row] for row in read.tolist()]
+        parts = [rows[begin : begin + _TOGETHER] for begin in range(0, len(rows), _TOGETHER)]
+        tokens = [one for part in parts for one in self.model.mention_tower.encode(part, None)]
+        spans = zip(place.tolist(), self.windows.begin[mentions], self.windows.end[mentions], strict=True)
+        return torch.stack([tokens[row][begin:end].mean(dim=0) for row, begin, end in spans])
+
+    def add_gradients(self, step: int, batch: Ids, share: float) -> float:  # type: ignore[override]
+        """Add the gradients of the mean loss of a batch, all of which is in memory, and return the loss."""
+        torch.manual_seed(self.dropout_seed(step))
+        vectors = comparable(self.prepared(batch).float(), self.model.metric)
+        label = torch.from_numpy(self.data.cluster[batch]).to(vectors.device)
+        loss = supervised_contrastive((self.config.scale or 20.0) * vectors @ vectors.T, label)
+        self.accelerator.backward(loss)
+        return float(loss.detach())
+
+
 def train(
     encoder: DualEncoder,
     documents: Iterable[Any],
@@ -233,6 +279,11 @@ def train(
     if config.negatives in ("in-batch", "in-batch-hard", "in-batch-mixed") and config.batch_size == 1:
         wrong = f"with negatives {config.negatives!r}, a batch of one mention has none"
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
+    trainer = ContextTrainer if config.positives == "all" else DualTrainer
+    if trainer is ContextTrainer:
+        if has_kb or encoder.config.pooling != "mention" or "left" not in encoder.spellers[0].template.fields:
+            raise UsageError("positives 'all' need an encoder of --preset context, and no knowledge base")
+        documents = half_of(Corpus.of(documents))
     how = {"clusters": config.positives != "entity", "expand_abbreviations": expand_abbreviations}
     corpora, data = sets_of(documents, dev, kb, **how)
     encoder = replace(encoder, learnt=learnt_from(corpora["documents"].tables, encoder.learnt))
@@ -246,7 +297,7 @@ def train(
         return model
 
     with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
-        DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace).run(finish)
+        trainer(encoder, data["documents"], data.get("dev"), config, workplace).run(finish)
     return DualEncoder.from_pretrained(workplace.target)
 
 

@@ -1,0 +1,68 @@
+"""Training in context: an encoder reads whole documents, and learns which of their mentions mean the same.
+
+A step reads a document and those with the most similar words. The vector of a mention, the mean of its tokens, is
+drawn to those of all mentions of its cluster there, and away from the others. Linking reads each mention in a window.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.preprocessing import normalize
+
+from arbo.data import Corpus, MentionInput
+from arbo.data.gold import Gold
+from arbo.edges.features import hashed_words
+from arbo.encoders.templates import Speller, TokenRow
+from arbo.engine import Ids
+
+
+def half_of(corpus: Corpus) -> Corpus:
+    """Return half of the documents, so that as few as possible of the others share clusters or words with them.
+
+    Documents that share clusters are one part. Each part is followed by that of those left with the most similar words.
+    """
+    n, label = len(corpus), Gold.of(corpus).classes
+    ends = corpus.tables.home[label >= 0], n + label[label >= 0]
+    links = csr_array((np.ones(len(ends[0])), ends), shape=(n + label.max(initial=0) + 1,) * 2)
+    part = np.unique(connected_components(links, directed=False)[1][:n], return_inverse=True)[1]
+    words = normalize(csr_array((np.ones(n), (part, np.arange(n)))) @ hashed_words([one.text for one in corpus]))
+    place, last = np.full(len(words.indptr) - 1, -1), 0
+    for number in range(len(place)):
+        place[last] = number
+        alike = (words @ words[[last]].T).toarray().ravel()
+        last = int(np.argmax(np.where(place < 0, alike, -1)))
+    chosen = np.argsort(place[part], kind="stable")[: (n + 1) // 2]
+    return corpus.of_tables(corpus.tables.taken(np.sort(chosen)))
+
+
+class Windows(NamedTuple):
+    """Documents in windows that overlap by half, and the tokens of each mention in that which has it in the middle."""
+
+    rows: list[TokenRow]
+    window: Ids  # (mentions,)
+    begin: Ids  # (mentions,) its first token
+    end: Ids  # (mentions,) the end of its last token
+
+    @classmethod
+    def of(cls, speller: Speller, mentions: Sequence[MentionInput]) -> Self:
+        """Tokenise the documents of mentions, which are grouped by document."""
+        rows, places, half = list[TokenRow](), list[tuple[int, int, int]](), speller.room // 2
+        for _, group in groupby(mentions, lambda item: item.document.id):
+            items, n_before = list(group), len(rows)
+            ((ids, offsets),) = speller.spell_with_offsets([re.sub(r"\s", " ", items[0].document.text)])
+            for begin in range(0, max(1, len(ids) - half), half):
+                piece = ids[begin : begin + speller.room]
+                rows.append(speller.row({"left": piece, "mention": [], "right": []}))
+            lead = rows[-1].begin - len(piece)
+            for item in items:
+                first = min(int(np.searchsorted(offsets[:, 1], item.mention.start, "right")), max(0, len(ids) - 1))
+                end = max(first + 1, int(np.searchsorted(offsets[:, 0], item.mention.end)))
+                window = min(max(0, round((first + end) / 2 / half - 1)), len(rows) - n_before - 1)
+                first, end = max(0, first - window * half), min(end - window * half, speller.room)
+                places.append((n_before + window, lead + first, lead + end))
+        return cls(rows, *np.array(places, np.int64).T)
