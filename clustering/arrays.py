@@ -15,8 +15,7 @@ Floats: TypeAlias = npt.NDArray[np.float32]  # vectors and their scores
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 Threshold: TypeAlias = float | tuple[float, float] | None
-"""Largest dissimilarity to keep: one value for all edges, or a pair (entity edges, mention edges); None keeps all
-edges."""
+"""Largest dissimilarity to keep: of all edges, or a pair (entity edges, mention edges); None keeps all."""
 
 
 class Edges(NamedTuple):

@@ -20,8 +20,7 @@ _CHUNK = 4096
 
 Scan: TypeAlias = Callable[[Floats, int], tuple[Floats, Ids]]
 """``scan(vectors, n)`` returns the ``n`` largest inner products of each vector with the rows of a matrix, or bounds of
-these, and these rows; (vectors, n) each, the largest first. Products are float32; their order of summation
-is free."""
+these, and these rows; (vectors, n) each, the largest first. Products are float32, in any order of summation."""
 
 Scanner: TypeAlias = Callable[[Floats], Scan]
 """Makes a scan from a matrix, which is copied once to the device that computes products."""

@@ -117,7 +117,11 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if entities is None:
             graph = Graph.from_neighbors(others)
         else:
-            known = self._entity_vectors(entities)
+            given = check_array(entities, ensure_min_samples=0, input_name="entities", estimator=self, **_CHECKS)
+            try:
+                known = Vectors.of(given)
+            except ValueError as error:
+                raise ValueError(f"entities: {error}") from None
             graph = Graph.from_neighbors(others, nearest(samples, known, 1, metric=self.metric), n_entities=known.n)
         self.partition_ = partition(graph, self.method, self.threshold)
         self.entity_: Ids = self.partition_.entity
@@ -125,13 +129,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         _, first, place = np.unique(labels, return_index=True, return_inverse=True)
         self.labels_: Ids = np.argsort(np.argsort(first))[place]
         return self
-
-    def _entity_vectors(self, entities: Any) -> Vectors:
-        given = check_array(entities, ensure_min_samples=0, input_name="entities", estimator=self, **_CHECKS)
-        try:
-            return Vectors.of(given)
-        except ValueError as error:
-            raise ValueError(f"entities: {error}") from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -44,9 +44,8 @@ def updated(
 ) -> Neighbors:
     """Return the nearest others of each thing, from the lists of earlier things, of which some are still there.
 
-    The lists are those of a search from scratch, with as many places as before. The cost is that of a pass over all
-    things with the new ones, or of a search from scratch if many are new; and of a search of the things whose full list
-    lost one.
+    The lists are those of a search from scratch, with as many places as before. It takes a pass over all things with
+    the new ones, or a search from scratch if many are new; and a search of the things whose full list lost one.
 
     Args:
         lists: the nearest others of each earlier thing, as `nearest` or this function returned them.
@@ -121,8 +120,7 @@ def _join(lists: Neighbors, things: Vectors, new: Ids, within: float, metric: Me
                 slack += product_rounding(rows, index.longest)
                 scored = rows @ new_rows.T, rows, nothing, nothing
             how = np.float32(within), offset_of(metric)
-            fresh = new_rows, new, index.owners
-            _enter(*scored, slack, begin, *fresh, owners, is_new, lists, new_lists, reach, *how)
+            _enter(*scored, slack, begin, new_rows, new, index.owners, owners, is_new, lists, new_lists, reach, *how)
         return new_lists
 
     parts = in_parallel(search, range(workers), progress=progress)

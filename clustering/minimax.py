@@ -2,8 +2,7 @@
 
 Each mention gets an entity with the smallest bottleneck, the heaviest edge on the best path. Prim's algorithm with
 several sources finds it: entities are reached at the start, and the mention at the end of the lightest edge that leaves
-the reached nodes is attached repeatedly. Every path is then a minimax path, and with distinct weights the forest is
-unique.
+them is attached repeatedly. Every path is then a minimax path, and with distinct weights the forest is unique.
 
 Most of Prim's queue is not needed. Edges are sorted once and read in that order; an edge whose source is reached
 attaches its target at once. Only edges whose source is not yet reached have to wait; once it is reached, they come

@@ -28,8 +28,7 @@ def by_weight(edges: Edges) -> Edges:
         bits = (edges.weight.astype(np.float32) + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
     keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64) << 32
     keys |= np.arange(len(keys))
-    n_parts = min(os.cpu_count() or 1, len(keys) // _LEAST + 1)
-    in_parallel(np.ndarray.sort, np.array_split(keys, n_parts))
+    in_parallel(np.ndarray.sort, np.array_split(keys, min(os.cpu_count() or 1, len(keys) // _LEAST + 1)))
     keys.sort(kind="stable")  # merges the sorted parts
     ordered = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
     in_parallel(partial(_move, edges, keys, ordered), range(0, len(keys), _CHUNK))

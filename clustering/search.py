@@ -1,8 +1,7 @@
 """Parts of all searches, dense and sparse.
 
 A shortlist contains the nearest things offered so far, without repetition, sorted by (dissimilarity, id). It consists
-of two arrays of the same length; empty places have -1 and infinity. Its content does not depend on the order of the
-offers.
+of two arrays of the same length; empty places have -1 and infinity. The order of the offers does not matter.
 """
 
 from collections.abc import Callable

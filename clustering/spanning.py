@@ -31,8 +31,7 @@ def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Boo
     """Return the spanning forest of the edges between mentions and the lightest entity edges of the mentions.
 
     It has the joining edges between mentions, in order; whether it connects each mention to an entity; and whether it
-    has the lightest entity edge of each mention. An edge between two mentions counts in both directions; its source is
-    the smaller mention.
+    has the lightest entity edge of each mention. An edge between mentions counts both ways; its source is the smaller.
     """
     n = len(entity_edges.entity)
     edges = entity_edges.beside(edges)

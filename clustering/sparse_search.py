@@ -5,8 +5,7 @@ row. By the Cauchy-Schwarz inequality, the features that are not read yet add at
 the query times the length of the row's *tail*, its part in features that are at least as frequent. Tails are stored for
 each level of frequency. Once no unread row can reach the list, and few of the rows that were read can, these are scored
 exactly, from the rows themselves, unless *sketches* of query and row refuse them, by the same inequality in each of 64
-groups of features. Scores are sums in float64 in the order of the features, so that neither scores nor ties depend on
-what was skipped.
+groups of features. Scores are sums in float64 in the order of the features, whatever was skipped.
 """
 
 import os

@@ -122,11 +122,9 @@ def _lengths(indptr: Ids, data: Floats) -> Weights:
 
 @kernel
 def _scaled(indptr: Ids, data: Floats) -> Floats:
-    scaled = np.empty(len(data), np.float32)
-    for i in range(len(indptr) - 1):
-        values = data[indptr[i] : indptr[i + 1]]
-        length = np.sqrt(dot(values, values))
-        divisor = length if length > 0 else 1.0
+    scaled, length = np.empty(len(data), np.float32), _lengths(indptr, data)
+    for i in range(len(length)):
+        divisor = length[i] if length[i] > 0 else 1.0
         for j in range(indptr[i], indptr[i + 1]):
             scaled[j] = np.float32(np.float64(data[j]) / divisor)
     return scaled
@@ -157,8 +155,7 @@ def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:
     rows.check_format(full_check=True)
     with np.errstate(over="ignore", invalid="ignore"):
         rows.sum_duplicates()
-    bad = np.flatnonzero(~np.isfinite(rows.data))
-    _refuse(np.unique(np.searchsorted(rows.indptr, bad, side="right") - 1))
+    _refuse(np.unique(np.searchsorted(rows.indptr, np.flatnonzero(~np.isfinite(rows.data)), side="right") - 1))
     return rows, np.arange(rows.shape[0])
 
 
