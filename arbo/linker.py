@@ -154,14 +154,8 @@ class Linker:
     ) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        Args:
-            documents: see `link`, also for further errors.
-            corrections: see `link`.
-            name: see `link`.
-            evidence: further columns that weigh pairs of rows, see `LinkerConfig.evidence`, which they replace.
-            source: the column that says from which table a row comes, if no entity is twice in a table.
-
-        Raise UsageError for a column without any value.
+        For arguments and errors see `link`; ``source`` is the column that says from which table a row comes, if no
+        entity is twice in a table. Raise UsageError for a column without any value.
         """
         corpus = Corpus.of(documents, name)
         linker = self.configured(kb=None, _entities=None)._weighing(evidence, source)._suited(corpus)
@@ -396,8 +390,7 @@ class Linker:
         settings = {**self.encoder.settings, **({} if linker.edges is None else {"edges": linker.edges.settings})}
         memory.check(linker.config, settings, linker._reranker, linker.kb, exchange=exchange)
         linker = linker.configured(_entities=memory.entities(linker._entities))
-        lines = continued(memory.run.correction_table, corrections)
-        after = linker._linked(documents, lines, memory)
+        after = linker._linked(documents, continued(memory.run.correction_table, corrections), memory)
         return memory.with_notes(after, self.encoder, linker.kb)
 
     def _mentions(self, corpus: Corpus, order: Ids) -> Mentions:
@@ -451,8 +444,7 @@ class Linker:
         if not (self.kb and isinstance(self.encoder, NgramEncoder) and weighed.settings == self.encoder.settings):
             return {}
         if memory is not None and memory.has_same(self.kb):
-            kept = memory.run.manifest["confidence"]
-            return {type_: DefaultConfidence(**values) for type_, values in kept.items()}
+            return {type_: DefaultConfidence(**values) for type_, values in memory.run.manifest["confidence"].items()}
         made = DefaultConfidence.for_gap
         return {type_: made(gaps.get(type_), is_nil[weighed.has_type(type_)]) for type_ in gaps or ("",)}
 
@@ -462,8 +454,7 @@ class Linker:
             return self.edges.applied(nearest, self.kb or None, k)
         if self._reranker is None or self.kb is None:
             return nearest
-        memory = ScoreMemory(self._reranker, self.config.skip_margin, self.announce, known)
-        return reranked(nearest, memory, self.kb)
+        return reranked(nearest, ScoreMemory(self._reranker, self.config.skip_margin, self.announce, known), self.kb)
 
 
 def _opened(run: Run | Any) -> Run:

@@ -251,8 +251,7 @@ def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
     more, known = Corpus.of(further), documents.tables.documents["document_id"]
     ids: list[str] = more.tables.documents["document_id"].to_pylist()
     if ids == more.tables.mentions["mention_id"].to_pylist() == [*map(str, range(len(ids)))]:
-        after = (1 + int(id_) for id_ in known.to_pylist() if id_.isdecimal() and len(id_) < 19)
-        first = max([len(known), *after])
+        first = max([len(known), *(1 + int(id_) for id_ in known.to_pylist() if id_.isdecimal() and len(id_) < 19)])
         new = strings(ids := [*map(str, range(first, first + len(ids)))])
         more = _with(_with(more, "documents", document_id=new), "mentions", document_id=new, mention_id=new)
         if len(documents.index_names) == 1 and not more.index_names:

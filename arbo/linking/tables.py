@@ -108,8 +108,7 @@ def _gold(mentions: pa.Table, kb: KnowledgeBase | None) -> tuple[Gold, Ids]:
     columns = [name for name in ("gold", "cluster") if name in mentions.column_names]
     has_gold = reduce(pc.or_, (mentions[name].is_valid() for name in columns))
     annotated: Any = np.from_dlpack(pc.indices_nonzero(has_gold.combine_chunks()))  # pyarrow 15 crashes without chunks
-    some = mentions.select([*columns, "domain"]).take(numbers(annotated))
-    return Gold.of(some, kb), annotated
+    return Gold.of(mentions.select([*columns, "domain"]).take(numbers(annotated)), kb), annotated
 
 
 def _ties(retrieval: Retrieval, clusters: Partition) -> str | None:

@@ -112,8 +112,7 @@ def choose(
     if scoring and config.nil_linkage == "average":
         best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
     confidence, reliability = (scoring and _calibrated(retrieval, scoring, best)) or (None, None)
-    note = _SAMPLE if _may_be_sample(config, gold) else None
-    return Tuning(objective, best, trials, confidence, reliability, note)
+    return Tuning(objective, best, trials, confidence, reliability, _SAMPLE if _may_be_sample(config, gold) else None)
 
 
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
