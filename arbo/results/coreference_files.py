@@ -65,8 +65,7 @@ def read_clusters(
     n_all, n_first = (sum(len(one) for clusters in of.values() for one in clusters) for of in (documents, first))
     records.notes["repeated mentions left out; the first of each counts"] += n_all - n_first
     least = 1 if singletons else 2
-    kept = {name: [one for one in clusters if len(one) >= least] for name, clusters in first.items()}
-    return kept, +records.notes
+    return {name: [one for one in clusters if len(one) >= least] for name, clusters in first.items()}, +records.notes
 
 
 def _first_of_each(clusters: Iterable[Sequence[Hashable]]) -> Iterator[list[Hashable]]:

@@ -196,16 +196,13 @@ def _of_clusters(
     cluster: Ids, truth: Ids, document: Ids, seen: Bools | None, *, per_document: bool, singletons: bool
 ) -> dict[str, Any]:
     """Return the fields of an `Evaluation` that are about clusters."""
-    known = truth >= 0
-    parts = document[known] if per_document else np.zeros(int(known.sum()), np.int64)
+    n = int((known := truth >= 0).sum())
+    parts = document[known] if per_document else np.zeros(n, np.int64)
     counts = _counts_by_document(truth[known], cluster[known], parts, singletons=singletons)
-    scored = {"coreference": engine.scores_from_counts(reduce(add, counts)), "clustered": int(known.sum())}
+    scored = {"coreference": engine.scores_from_counts(reduce(add, counts)), "clustered": n}
     if per_document:
         first, *others = engine.coreference_lines(counts)
-        lines = [
-            replace(first, over=f"{counted(int(known.sum()), 'mentions')} with gold ids, within documents"),
-            *others,
-        ]
+        lines = [replace(first, over=f"{counted(n, 'mentions')} with gold ids, within documents"), *others]
     else:
         lines = _cluster_lines(truth, cluster, document, known, "", singletons=singletons)
     if singletons and not per_document:

@@ -107,8 +107,7 @@ def documents_of(run: Run, ids: Ids | str, *, as_classes: bool = False, renamed:
         linked = run.link_table["cluster_id" if ids == "links" else "entity_id"].combine_chunks()
         gold = pa.ListArray.from_arrays(starts(pc.is_valid(linked).to_numpy(zero_copy_only=False)), linked.drop_null())
         if run.several:
-            ids_of = (run.several.get(id_, [id_] if id_ else []) for id_ in linked.to_pylist())
-            gold = pa.array(ids_of, gold.type)
+            gold = pa.array((run.several.get(id_, [id_] if id_ else []) for id_ in linked.to_pylist()), gold.type)
         if renamed:
             written = pa.array([renamed.get(id_, id_) for id_ in gold.values.to_pylist()], gold.type.value_type)
             gold = pa.ListArray.from_arrays(gold.offsets, written)
@@ -118,8 +117,7 @@ def documents_of(run: Run, ids: Ids | str, *, as_classes: bool = False, renamed:
         gold = pc.if_else(pc.equal(pc.list_value_length(entities), 0), mentions["gold"], entities)
     if gold is not None:
         mentions = mentions.set_column(mentions.column_names.index("gold"), "gold", gold)
-    tables = replace(run.tables, mentions=mentions)
-    return Corpus(tables, run.manifest["notes"]["documents"], run.manifest.get("index"))
+    return Corpus(replace(run.tables, mentions=mentions), run.manifest["notes"]["documents"], run.manifest.get("index"))
 
 
 def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) -> pa.Table:

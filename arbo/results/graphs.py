@@ -37,8 +37,7 @@ def graph_arrays(graph: Graph, decisions: Decisions | None) -> Arrays:
 def only_graph(arrays: Arrays) -> Arrays:
     """Return those of the arrays that make the graph, which say of texts only which are alike."""
     chosen = {name: array for name, array in arrays.items() if name.startswith(("graph.", "decided."))}
-    lists = {name: arrays[name] for name in _MENTIONS} | {name: arrays[name][:, :1] for name in _ENTITIES}
-    return chosen or lists
+    return chosen or {name: arrays[name] for name in _MENTIONS} | {name: arrays[name][:, :1] for name in _ENTITIES}
 
 
 def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
@@ -55,8 +54,7 @@ def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
     weighed = {"edges", "reranker"} & run.manifest["encoder"].keys()
     if "mentions" not in arrays or weighed or run.correction_table is not None:
         return None
-    k = run.manifest["config"]["k"]
-    near, weight = (arrays[name][:, :k] for name in _MENTIONS)
+    near, weight = (arrays[name][:, : run.manifest["config"]["k"]] for name in _MENTIONS)
     entity, nearest = (arrays[name][:, :1] for name in _ENTITIES)
     return Graph.from_neighbors((near, weight), (entity, nearest), n_entities=int(entity.max(initial=-1)) + 1), None
 
