@@ -385,5 +385,4 @@ def _read_more(saved: SavedRun, docs: list[Path], how: ReadingConfig, kb: arbo.K
     if finder is None or kb is None:
         return documents
     expand, finding = saved.result.manifest["config"]["expand_abbreviations"], Chosen({FINDING.name: was[FINDING.name]})
-    model = load_finder(finder, finding, "--find-mentions", expand_abbreviations=expand)
-    return find_in(documents, kb, model).corpus
+    return find_in(documents, kb, load_finder(finder, finding, "--find-mentions", expand_abbreviations=expand)).corpus

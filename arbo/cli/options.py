@@ -168,8 +168,7 @@ class Chosen(NamedTuple):
     def parsed(cls, shown: Shown, pairs: Sequence[str], options: Mapping[str, Any]) -> Chosen:
         """Read the values of `--set`, and then those of options; raise UsageError for an unknown field."""
         values: dict[str, dict[str, Any]] = {}
-        items = [item for pair in pairs for item in _items(pair)]
-        for name, value in [*items, *options.items()]:
+        for name, value in [*(item for pair in pairs for item in _items(pair)), *options.items()]:
             if (place := shown.place(name)) is None:
                 known = [*dict.fromkeys(key for group in shown.groups for key in group.texts)]
                 hint = names_like(name.rpartition(".")[2], known)

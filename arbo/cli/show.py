@@ -384,8 +384,7 @@ def serve(
         if console.as_json:
             console.print_json({"address": address, "entities": len(base)})
             sys.stdout.flush()
-        hosts = LOCAL if host in LOCAL else ("*",)
-        serve_at(app_of(service, name=f"{kb.name} (arbo)", hosts=hosts), listening)
+        serve_at(app_of(service, name=f"{kb.name} (arbo)", hosts=LOCAL if host in LOCAL else ("*",)), listening)
     console.say("stopped")
 
 
