@@ -99,8 +99,6 @@ class Work:
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor | None) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
-        if not tasks:
-            return
         calls_of = dict(tasks)
         todo = [part for part in calls_of if not part.is_finished()]
         if taken := len(calls_of) - len(todo):
