@@ -108,9 +108,7 @@ def json_ready(value: Any) -> Any:
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_ready(item) for item in value]
-    if isinstance(value, float) and value - value != 0:
-        return None
-    return value
+    return None if isinstance(value, float) and value - value != 0 else value
 
 
 def json_text(value: object) -> str:

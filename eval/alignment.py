@@ -30,9 +30,8 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
     - The edge of a cluster that overlaps only one other cluster waits, and is chosen if no better edge takes the other
       cluster. So the rivals of a waiting edge count only with their weight beyond its own.
 
-    An assignment algorithm settles the remaining edges, in rounds of O(edges log edges) each. If the rounds make too
-    little progress, as between unrelated clusterings, rows are assigned one after the other, in O(rows x edges) at
-    worst.
+    An assignment algorithm settles the remaining edges, in rounds of O(edges log edges) each. If they make too little
+    progress, as between unrelated clusterings, rows are assigned one by one, in O(rows x edges) at worst.
 
     >>> best_alignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([3.0, 2.0, 2.0]))
     array([1, 2])
@@ -121,8 +120,7 @@ def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, pat
 
     The successor of each cluster, row or column, is a cluster that it overlaps, or itself: the heaviest permutation
     consists of two best alignments, one in each direction. A shortest augmenting path may end at any cluster that is
-    not yet a successor, so one run of Dijkstra's algorithm, which grows a tree from each cluster without a successor,
-    finds many.
+    not yet a successor, so one run of Dijkstra's algorithm, with a tree from each cluster without one, finds many.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra

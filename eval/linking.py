@@ -237,8 +237,7 @@ def linking_scores(
     Accuracy is ``|{m in C : predicted(m) in gold(m)}| / |C|``, where ``C`` are the mentions with a gold concept. A gold
     id outside the knowledge base (KB) cannot be predicted, so such a mention counts as wrong. Two further accuracies
     are over the mentions with a gold id inside the KB and, normalised, over the mentions with a gold id among their
-    candidates, which measures only ranking. Recall@k replaces "predicted" by "one of the first k candidates", over
-    ``C``.
+    candidates, which measures only ranking. Recall@k is the same with "one of the first k candidates", over ``C``.
 
     Sources: Logeswaran et al. 2019, Zero-shot entity linking by reading entity descriptions,
     https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable zero-shot

@@ -265,8 +265,7 @@ class KnowledgeBase:
         keys.sort()
         some = np.flatnonzero(np.isin(row, keys[1:][keys[1:] == keys[:-1]] >> 32))  # few entities may repeat a name
         code = np.from_dlpack(names.take(numbers(some)).dictionary_encode().indices)
-        first = np.unique(row[some] * len(names) + code, return_index=True)[1]
-        is_new[np.delete(some, first)] = False
+        is_new[np.delete(some, np.unique(row[some] * len(names) + code, return_index=True)[1])] = False
         return Names(Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new])
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:

@@ -37,8 +37,7 @@ class WordIndex:
         names, rows = kb.names()
         words, (start, items) = words_of(Spans.of([*map(_plain, names)]), signs=False)
         row = rows.astype(np.int32)
-        frequency = np.bincount(items, minlength=len(words))
-        rarest, n_small = _rarest(start, items, frequency, _small(words))
+        rarest, n_small = _rarest(start, items, np.bincount(items, minlength=len(words)), _small(words))
         places = np.flatnonzero(n_small)
         few = np.diff(start)[places] - n_small[places] < 2
         odd = [i for i, is_few in zip(places.tolist(), few.tolist(), strict=True) if _has_stop_word(names[i], is_few)]

@@ -4,8 +4,7 @@
     8701013|a|Famotidine is a histamine H2-receptor antagonist ...
     8701013 <tab> 0 <tab> 10 <tab> Famotidine <tab> Chemical <tab> D015738
 
-The text is the title, a space, and the abstract; offsets refer to this text. Blank lines separate blocks, and each
-title begins a new block.
+The text is the title, a space, and the abstract; offsets refer to this text. Blank lines and titles begin new blocks.
 
 - Several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped. `1,2` and `1;2`
   are split where ids are compared, see `arbo.data.gold_ids`.

@@ -48,7 +48,6 @@ class SpacyLinker:
         encoder: the name of the encoder, see `Linker`.
         settings: fields of `LinkerConfig`, such as the ``config`` of a file of `arbo tune`.
         spans_key: the span group to link; None for ``doc.ents``.
-
     """
 
     def __init__(
@@ -110,8 +109,7 @@ class SpacyLinker:
         build_index(linker.kb, folder / "index", encoder=linker.encoder, announce=linker.announce)
         for name, save in savers.items():
             save(folder / name)
-        content = {"parts": list(savers), "config": linker.config.as_dict()}
-        write_json(_FORMAT.head | content, folder / _MANIFEST)
+        write_json(_FORMAT.head | {"parts": list(savers), "config": linker.config.as_dict()}, folder / _MANIFEST)
 
     def from_disk(self, path: PathLike, *, exclude: Iterable[str] = ()) -> Self:
         """Read the linker that `to_disk` wrote; raise DataError if it is missing, damaged or of a newer arbo."""
