@@ -45,8 +45,7 @@ class Bounds(NamedTuple):
     level: Ids
     """(features,) the level of a feature's frequency, from 0; frequencies of a level differ by less than a factor 2."""
     tail: Bytes
-    """(levels, rows) the length of a row's part in features of this level or above. Without levels, all scores are
-    computed."""
+    """(levels, rows) the length of a row's part in features of at least this level; without levels, all is scored."""
     sketch: Bytes
     """(rows, `GROUPS`) the length of a row's part in each group of features. The score of two rows is at most the sum
     of the products of these lengths."""

@@ -82,8 +82,7 @@ class Summed(Figure):
     The interval is a percentile `bootstrap` over documents, and the comparison is `approximate_randomisation`. Both
     assume that documents are independent draws. With few documents, the interval is too narrow. ``counts`` has the
     shape (documents, columns). ``ratio``, such as `proportion`, maps counts of shape (..., columns) to scores of shape
-    (...), where NaN means that a score is not defined. Raise ValueError if ``counts`` does not have two axes, or a
-    count is not finite.
+    (...), NaN for an undefined one. Raise ValueError if ``counts`` does not have two axes, or a count is not finite.
 
     >>> from eval import proportion
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)

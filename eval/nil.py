@@ -125,8 +125,7 @@ def nil_curve(
 
     The ratios at ``t`` are those of `nil_scores` for the predictions ``P(t) = {m : score(m) < t}``. ``score`` holds the
     similarity of each mention's best entity, or -inf if none was found. O(n log n) time. Raise ValueError if the
-    lengths differ or a score is NaN or +inf, and TypeError if the scores are not numbers or another argument does not
-    hold booleans.
+    lengths differ or a score is NaN or +inf, and TypeError if scores are not numbers or the others not booleans.
 
     >>> curve = nil_curve([True, False, True, False], [0.1, 0.3, 0.5, 0.9])
     >>> curve.threshold, curve.recall

@@ -32,10 +32,9 @@ def check(
 ) -> None:
     """Count a knowledge base, and list its problems and how to solve them.
 
-    Errors lose data or make an entity unreachable, such as malformed entries, or ids that nothing can match.
-    If there is any error, the exit code is 3. Warnings, such as names that several entities share, are for you to
-    judge; if there are only warnings, the exit code is 0. Of an index, all files are compared with their hashes, and
-    all vectors are read.
+    Errors lose data or make an entity unreachable, such as malformed entries, or ids that nothing can match; the exit
+    code is then 3. Warnings, such as names that several entities share, are for you to judge; if there are only
+    warnings, the exit code is 0. Of an index, all files are compared with their hashes, and all vectors are read.
     """
     from arbo.encoders.index import check_index
     from arbo.kb.problems import figure_cells, figures_of, problems_of

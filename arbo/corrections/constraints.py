@@ -47,8 +47,7 @@ class Constraints:
     corrected: Bools
     """(mentions,) whether a correction that is obeyed names the mention."""
     namesake: Ids
-    """(mentions,) the corrected mention of the same name from which the mention has its root; itself if it stays with
-    an entity; -1 for none."""
+    """(mentions,) the corrected mention of the same name that gave it a root; itself if it keeps an entity; else -1."""
 
     def named(self, clusters: Partition) -> dict[int, tuple[int, str]]:
         """Return the first corrected mention and the name of each cluster of a new entity, by the cluster's label."""

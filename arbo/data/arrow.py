@@ -1,7 +1,6 @@
 """Arrow arrays from numbers and strings, and sequences whose items are made from such arrays.
 
-pyarrow imports pandas, if it is installed, which takes longer than to link a document. In the command line, which has
-no frames, it finds no pandas.
+If pandas is there, pyarrow imports it, which takes longer than to link a document; in the command line, it finds none.
 """
 
 import json

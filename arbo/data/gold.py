@@ -40,8 +40,7 @@ class Gold:
     """
 
     ids: Sequence[Sequence[str] | None]
-    """(mentions,) annotated ids, as `known_ids` splits and joins them: None without an annotation, empty if annotated
-    as NIL without an id."""
+    """(mentions,) annotated ids, as `known_ids` makes them: None without an annotation, empty if NIL without an id."""
     labels: Sequence[Sequence[str] | None]
     """(mentions,) annotated ids or, without any, the gold cluster: `Mention.labels`."""
     indptr: Ids

@@ -28,9 +28,8 @@ class Records(Generic[Item]):
     """Items of one kind in file order, with unique ids, and `notes` that count irregularities.
 
     `on_error="fail"` raises an error at the first malformed record. `"skip"` leaves malformed records out, counts them,
-    and logs their places and errors (see `arbo.errors.shown`). A file that cannot be read at all is never skipped,
-    unless it is a single document (`arbo.formats.text`). All documents or entities but the last few thousand are
-    rows of tables.
+    and logs their places and errors (see `arbo.errors.shown`). A file that cannot be read is never skipped, unless it
+    is a document (`arbo.formats.text`). Items before the last few thousand are rows of tables.
     """
 
     def __init__(self, kind: Literal["documents", "entities"], on_error: OnError = "fail") -> None:

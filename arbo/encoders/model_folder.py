@@ -59,8 +59,7 @@ class TowerModel(Protocol):
         """Write towers, projections and configuration in the layout of transformers, completely or not at all.
 
         ``AutoModel.from_pretrained(folder)`` reads a single tower too, without its projection. An earlier model of arbo
-        is replaced. Raise UsageError if the folder has any other content, its manifest is damaged, or it cannot be
-        written.
+        is replaced. Raise UsageError if the folder has other content, its manifest is damaged, or it cannot be written.
         """
         target, shared = real(folder), len(self.towers) == 1
         check_model_replaceable(target)

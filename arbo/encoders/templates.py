@@ -5,8 +5,7 @@ A template is written as in the papers, with fields in braces and literal marker
     [CLS] {left} [START] {mention} [END] {right} [SEP]
 
 `[CLS]` and `[SEP]` stand for the model's own tokens, or for nothing if the model has none. Any other literal is one
-token if the vocabulary has it, otherwise several. Special tokens and added markers in the text of a field are always
-tokenised as ordinary text.
+token if the vocabulary has it, otherwise several. Special tokens and added markers in a field are plain text.
 """
 
 from __future__ import annotations

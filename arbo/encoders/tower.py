@@ -48,15 +48,9 @@ class Tower:
     def load(cls, name: str | PathLike[str], *, device: str | None = None, precision: Precision = "float32") -> Tower:
         """Load a model from a local folder, or from the hub by name: only safetensors weights, no remote code.
 
-        Args:
-            name: an existing folder, or a hub name such as ``"org/model"``.
-            device: a device of torch, such as ``"cuda:1"``; by default a GPU if there is one.
-            precision: of weights and computation: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-
-        Raises:
-            DataError: the model is not found, cannot be downloaded, has no safetensors weights, is incomplete or
-                damaged, or needs remote code.
-            UsageError: the precision or the device is unknown, or the device has too little memory.
+        ``device`` is one of torch, such as ``"cuda:1"``; by default a GPU if there is one. Raise DataError if the model
+        is not found, cannot be downloaded, has no safetensors weights, is incomplete or damaged, or needs remote code;
+        and UsageError if the precision or the device is unknown, or the device has too little memory.
         """
         check_choice("precision", precision, get_args(Precision))
         model, tokenizer, projection = pretrained.load_pretrained(pretrained.find_folder(name), precision=precision)

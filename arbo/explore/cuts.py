@@ -1,8 +1,7 @@
 """Partitions of a run at other thresholds, of the graph that the run keeps, and the trees of its own clusters.
 
 The partitions are those of the engine, with the decisions that the run obeys, where one threshold moves while the other
-stays as in the run. They are kept as differences: the mentions that change from the value next to it, on the side of
-the run's own.
+stays as in the run. They are kept as differences: the mentions that change from the next value towards that of the run.
 """
 
 from collections.abc import Iterator

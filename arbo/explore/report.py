@@ -45,9 +45,8 @@ _EXPORT = re.compile(r"^export (?=(async )?function|const|class)", re.MULTILINE)
 def report(run: Run, path: PathLike, *, name: str = "run", texts: bool = True, before: Run | None = None) -> int:
     """Write the page of a run, and return its size in bytes; see `arbo explore --out`.
 
-    Without ``texts``, the page holds no text of a document; mentions keep their own texts, but not their long forms.
-    It shows what changed since the run ``before``. Equal runs give equal files. Raise UsageError if the file cannot be
-    written.
+    Without ``texts``, the page holds no text of a document; mentions keep their own texts, but not their long forms. It
+    shows what changed since ``before``. Equal runs give equal files. Raise UsageError if it cannot be written.
     """
     blocks = Payload(run, name, texts=texts, before=before).blocks
     html, _ = shell(["file"], ["page"], title=name, data="\n".join(_block(*block) for block in blocks))

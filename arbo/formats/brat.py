@@ -10,10 +10,8 @@ the file; a line end of two characters counts as two. The mention `T1` has the i
 - Fragments, such as `16 20;31 37`, are the spans of one mention in the given order; they may overlap. A mention that
   BRAT split at a line end stays split.
 - The ids in `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold ids; each of several ids is
-  acceptable. A note without such an id is ignored. A mention without an id is not annotated (gold None), since BRAT
-  cannot express NIL.
-- Relations, events, attributes and other notes are `other lines` in the metadata of the document, and are written again
-  if the mentions keep their ids.
+  acceptable. A note without such an id is ignored. BRAT cannot express NIL: a mention without an id is not annotated.
+- Relations, events, attributes and other notes are `other lines` in the metadata, and written again if ids are kept.
 - A text without annotations is ignored, unless it is the given path. Annotations without a text are an error.
 
 The writer makes a folder with `ID.txt` and `ID.ann` for each document. An id that is not a valid file name, on Windows

@@ -2,9 +2,8 @@
 
 A node is an entity. The writer gives a merged entity the columns of the entity that stands for it, with the distinct
 descriptions and text units of all. Relationships lead between the titles that are left: those of one pair are one, with
-the sum of their weights, and one between merged entities is left out. A title of several entities means the first of
-them. Other columns and tables stay as they are, but for communities, their reports and embeddings, which GraphRAG has
-to make again.
+the sum of their weights, and one between merged entities is left out. A title of several entities means the first.
+Other columns and tables stay as they are, but GraphRAG has to make communities, their reports and embeddings again.
 """
 
 import shutil

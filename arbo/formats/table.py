@@ -11,8 +11,7 @@ which begin with `#` and a blank, or be one of these, as in the tables of CTD. A
 An empty cell is a missing value. Items of a list are separated by `|`. White space around a cell is dropped, except in
 texts. A quoted cell may contain delimiters, line ends and doubled quotes. A TSV of entities may have no column names;
 its columns are then id, name, aliases and definition. If the quotes of a TSV do not match, or a cell has whole rows in
-it, all are kept as part of the cells, since many programs never quote. In CSV, a cell that is no text and has whole
-rows in it is an error.
+it, all are kept, since many programs never quote. In CSV, a cell that is no text and has whole rows in it is an error.
 
 The writers quote texts. CSV has a byte order mark for Excel; since a spreadsheet would run a cell such as `=cmd()`,
 its texts and column names that begin with `=`, `+`, `-`, `@`, a tab or a line end get the prefix `'`.

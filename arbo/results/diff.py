@@ -33,8 +33,7 @@ class Diff:
     or ``shrunk``: it gained or lost mentions; ``merged``: all its remaining mentions are in another cluster, or it
     joins several earlier clusters; ``split``: its mentions are now in several clusters, or it is a part of such a
     cluster; ``moved``: mentions moved between it and clusters that both runs have, or its entity changed; ``linked``: a
-    discovered entity became an entity of the knowledge base; ``unlinked``: the reverse; ``renamed``: a discovered
-    entity has another id.
+    discovered entity became an entity of the knowledge base; ``unlinked``: the reverse; ``renamed``: its id changed.
 
     That of a mention is ``linked``: from NIL to an entity; ``unlinked``: from an entity to NIL; ``moved``: from one
     entity to another; ``regrouped``: same entity or still NIL, but in a cluster with another id; ``new``: only in the

@@ -250,8 +250,7 @@ class ScoreMemory:
 def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> PairScores | None:
     """Return the scores in the arrays that `reranked` keeps, of pairs that are still there; None without them.
 
-    ``row`` is the earlier number of each mention, or -1 for a new one; ``entity`` the row of each earlier entity now,
-    or -1.
+    ``row`` is the earlier number of each mention, ``entity`` the row of each earlier entity now; -1 for none.
     """
     if "scored.entities" not in arrays:
         return None

@@ -145,15 +145,10 @@ class Cluster(Executor):
 def connected(address: str, workers: int | None = None, memory: int = 0) -> Iterator[Cluster]:
     """Yield a Ray cluster as executor: that of an address, or one started on this machine, which ends with the block.
 
-    Args:
-        address: ``HOST:PORT``, ``auto`` for the cluster of this machine, or ``local`` to start one. If this process is
-            connected already, it stays so.
-        workers: number of CPUs of a cluster that is started; all by default.
-        memory: bytes that a task needs, so that a node has no more tasks than it has memory for.
-
-    Raises:
-        MissingDependency: Ray is not installed.
-        UsageError: no cluster answers, or no node has enough memory.
+    The address is ``HOST:PORT``, ``auto`` for the cluster of this machine, or ``local`` to start one with ``workers``
+    CPUs, all by default. If this process is connected already, it stays so. A node has no more tasks than it has memory
+    for, of which each needs ``memory`` bytes. Raise MissingDependency without Ray, and UsageError if no cluster
+    answers, or no node has enough memory.
     """
     try:
         import ray

@@ -1,7 +1,6 @@
 """Parts of a work folder: arrays in a subfolder that is written whole, named after all that they depend on.
 
-``part.json`` holds the hash of each file. A finished part is never made again unless its files were damaged, whichever
-process needs it.
+``part.json`` holds the hash of each file. A finished part is made again only if its files were damaged.
 """
 
 import hashlib

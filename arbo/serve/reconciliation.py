@@ -1,8 +1,7 @@
 """The Reconciliation Service API 0.2, which OpenRefine speaks, over one knowledge base; without HTTP.
 
 A query never depends on the others of its batch. docs/openrefine.md says how candidates are scored; their scores are
-above 0, to 100. The specification leaves the default of ``type_strict`` to the service: it is ``should``, as OpenRefine
-sets it.
+above 0, to 100. The specification leaves the default of ``type_strict`` to the service: ``should``, as in OpenRefine.
 
 https://www.w3.org/community/reports/reconciliation/CG-FINAL-specs-0.2-20230410/
 """

@@ -94,8 +94,7 @@ class Service:
     """Answers requests about one knowledge base, which stays in memory; use it from one thread at a time.
 
     Its methods are the operations of the web application, which reads their parameters from the signatures. Answers are
-    ready for JSON. Raise DataError or UsageError for an invalid request, Refused for an unknown entity or beyond a
-    limit.
+    ready for JSON. Raise DataError or UsageError for invalid requests, Refused for unknown entities or beyond a limit.
 
     >>> import arbo
     >>> service = Service(arbo.Linker(arbo.load_sample()[1]))

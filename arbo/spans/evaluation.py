@@ -63,9 +63,8 @@ def found_scores(
 ) -> FoundScores:
     """Score found mentions and their entities against annotated documents, end to end.
 
-    Exact spans have the same characters; overlapping spans have at least one character in common. The entity of a found
-    mention is correct if an overlapping gold mention accepts it. Gold mentions without an entity of the knowledge base
-    count as mentions, not as links.
+    Exact spans are equal; overlapping ones share a character. The entity of a found mention is correct if an
+    overlapping gold mention accepts it. Gold mentions without an entity of the knowledge base count as mentions only.
 
     ``found`` has the documents of ``gold`` in the same order, and ``entities`` the entity id of each of its mentions,
     None for NIL. Of ``several`` entities under one id, one that is right counts if any is, see `Run.several`.

@@ -65,8 +65,7 @@ class Found:
 def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = on_screen) -> Found:
     """Find mentions of the entities of a knowledge base in documents; existing mentions are ignored.
 
-    Overlapping proposals are chosen by `without_overlaps`. Proposals of entities whose domain differs from the
-    document's are left out.
+    `without_overlaps` chooses among proposals; those of entities of another domain than the document's are left out.
     """
     corpus, entity_in = Corpus.of(documents), cache(kb.entities.__getitem__)
     proposed = finder.propose(corpus, kb, announce)

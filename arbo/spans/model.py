@@ -1,10 +1,9 @@
 """OSLAT: a transformer that reads sentences and names separately, and finds the mentions of an entity by attention.
 
-One transformer reads both. The vector of a name attends to the tokens of a sentence (`label_attention`). The
-weights show where the entity is, the weighted sum is its vector in the sentence, and the similarity of that vector to
-the name shows whether the sentence mentions the entity at all. The weights of an entity are the mean over its names,
-and its score is the maximum over its names. The entity need not occur in the training data, and training needs no
-annotated spans.
+One transformer reads both. The vector of a name attends to the tokens of a sentence (`label_attention`). The weights
+show where the entity is, the weighted sum is its vector in the sentence, and the similarity of that vector to the name
+shows whether the sentence mentions the entity at all. An entity has the mean weights and the largest score of its
+names. The entity need not occur in the training data, and training needs no annotated spans.
 """
 
 import re
