@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import Strings, json_strings, numbers, parsed, text_of, views
+from arbo.data.arrow import json_strings, numbers, parsed, text_of, views
 from arbo.data.documents import Entity
 from arbo.data.fingerprint import Hashes, hashes_of
 from arbo.engine import Ids
@@ -139,10 +139,3 @@ def sound(table: pa.RecordBatch, notes: Counter[str]) -> tuple[pa.RecordBatch, H
     shared = {(other, row) for row, _, others in rows for other in others if other not in row_of}
     notes["alternative ids shared with an earlier entity"] += len(shared) - len({other for other, _ in shared})
     return table, hashes, places
-
-
-class Names(NamedTuple):
-    """The names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
-
-    names: Strings
-    rows: Ids

@@ -16,17 +16,7 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import Arrays, Ints, OnDemand, Strings, numbers
 from arbo.data.documents import Entity
-from arbo.data.entity_table import (
-    CONTENT,
-    SCHEMA,
-    Names,
-    columns_in,
-    entities_of_rows,
-    joined,
-    sound,
-    table_of,
-    with_columns,
-)
+from arbo.data.entity_table import CONTENT, SCHEMA, columns_in, entities_of_rows, joined, sound, table_of, with_columns
 from arbo.data.fingerprint import Hashes, hash_of, hashes_of, update
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
@@ -43,6 +33,13 @@ _SPELLINGS = {spelling.casefold(): group for group in _GROUPS for spelling in gr
 ADVICE, MANIFEST = "build the index again with `arbo kb index`", "arbo-index.json"
 _KEYS, _VERSIONS = {"kb": dict, "encoder": dict, "files": dict}, ("arbo", "numpy", "pyarrow", "scipy")
 FORMAT = Format("arbo-index", 4, _KEYS, "an index of a knowledge base", ADVICE, MANIFEST, _VERSIONS)
+
+
+class Names(NamedTuple):
+    """The names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
+
+    names: Strings
+    rows: Ints
 
 
 class IndexFolder(NamedTuple):

@@ -36,15 +36,10 @@ class Records(Generic[Item]):
         if on_error not in ("fail", "skip"):
             raise UsageError(f"on_error must be 'fail' or 'skip', not {on_error!r}")
         self.notes: Counter[str] = Counter()
-        self._kind = kind
-        self._skips = on_error == "skip"
-        self._number: dict[str, int] = {}
-        self._places: list[str] = []
-        self._items: list[Item] = []
-        self._n_mentions = 0
-        self._tables: list[Any] = []
-        self._parts: list[Sequence[Item]] = []
-        self._begins = [0]
+        self._kind, self._skips = kind, on_error == "skip"
+        self._number, self._places = dict[str, int](), list[str]()
+        self._items, self._n_mentions = list[Item](), 0
+        self._tables, self._parts, self._begins = list[Any](), list[Sequence[Item]](), [0]
 
     def __iter__(self) -> Iterator[Item]:
         return chain(*self._parts, self._items)
