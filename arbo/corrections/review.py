@@ -402,12 +402,9 @@ class Review:
         is_left = np.isin(names[np.delete(rows, self._done)], names[about])
         moves = link is not None and {"entity", "new"} & corrections[0].keys() and corrections[0] != self.accept(link)
         waits = moves and is_left.sum() > 1  # for the answer about another document
-        apart = (
-            self.queue.pairs is not None
-            or self.at_random
-            or (len(corrections) == 1 and {"not", "drop"} & corrections[0].keys())
-        )
-        return np.flatnonzero(np.isin(rows, about) if apart or waits else np.isin(names[rows], names[about]))
+        is_of_one = len(corrections) == 1 and {"not", "drop"} & corrections[0].keys()
+        apart = is_of_one or waits or self.at_random or self.queue.pairs is not None
+        return np.flatnonzero(np.isin(rows, about) if apart else np.isin(names[rows], names[about]))
 
     @property
     def _done(self) -> Ints:

@@ -169,10 +169,8 @@ def cluster_view(run: Run, chosen: Ints, *, doubtful: bool = False) -> pa.Table:
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]
-    shown = []
-    for row in chosen:
-        of_cluster = texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist()
-        shown.append(list(dict.fromkeys(of_cluster))[:_EXAMPLES])
+    looked_at = (texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist() for row in chosen)
+    shown = [[*dict.fromkeys(of_cluster)][:_EXAMPLES] for of_cluster in looked_at]
     columns = dict(zip(run.cluster_table.column_names, run.cluster_table.take(chosen).columns, strict=True))
     if doubtful and run.manifest["knowledge_base"] is None:
         columns |= joins(run, chosen)
