@@ -17,7 +17,7 @@ from typing import Any
 import scipy  # its modules are imported when they are used
 
 from arbo.corrections.lines import Correction
-from arbo.data import KnowledgeBase
+from arbo.data import KnowledgeBase, grouped
 
 Claim = tuple[Any, ...]
 """What a line claims, such as ``("root", "entity", row)`` or ``("not", "entity", row)`` of a mention."""
@@ -59,10 +59,7 @@ def settled(lines: Sequence[Correction], claims: Sequence[tuple[Hashable, Claim]
     Lines of several authors that contradict each other get the status ``conflict``. ``claims`` has the subject of each
     line, and what the line claims about it; None for a line that stays as it is.
     """
-    about: defaultdict[Hashable, list[tuple[int, Claim]]] = defaultdict(list)
-    for place, claimed in enumerate(claims):
-        if claimed is not None:
-            about[claimed[0]].append((place, claimed[1]))
+    about = grouped((claimed[0], (place, claimed[1])) for place, claimed in enumerate(claims) if claimed is not None)
     outcomes = list(lines)
     for of_subject in about.values():
         later: defaultdict[str | None, dict[Claim, int]] = defaultdict(dict)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from arbo.corrections.agreement import NO_ENTITY, Agreement, Root, agree
 from arbo.corrections.lines import Correction
-from arbo.data import KnowledgeBase
+from arbo.data import KnowledgeBase, grouped
 from arbo.data.arrow import coded, codes_of
 from arbo.data.corpus import Inputs
 from arbo.data.tables import names_in
@@ -150,10 +150,7 @@ def _numbered(root: Mapping[int, Root], domain: Sequence[str | None]) -> tuple[I
 
 def _pairs(agreed: Agreement, there: Mapping[str, int]) -> Iterator[Ids]:
     """Yield the pairs of mentions that are the same, of mentions that differ, and of mentions and wrong entities."""
-    members: defaultdict[str, list[int]] = defaultdict(list)
-    for mention, group in agreed.group.items():
-        if mention in there:
-            members[group].append(there[mention])
+    members = grouped((group, there[mention]) for mention, group in agreed.group.items() if mention in there)
     for pairs in (
         [pair for group in members.values() for pair in pairwise(group)],
         [(there[one], there[other]) for one, other in agreed.different if one in there and other in there],

@@ -18,7 +18,7 @@ import numpy as np
 
 from arbo.corrections.agreement import Claim, settled
 from arbo.corrections.lines import Correction
-from arbo.data import Corpus, Document, Mention
+from arbo.data import Corpus, Document, Mention, grouped
 from arbo.data.arrow import Arrays
 from arbo.data.documents import mention_ids, text_of
 from arbo.data.tables import rows_with
@@ -101,9 +101,7 @@ def _by_first_spans(documents: Iterable[Document], lines: Sequence[Correction]) 
 
 def _edited(document: Document, lines: list[Correction], places: list[int], used: set[str]) -> Document:
     """Return a document with the mentions that these lines say; a line that does not fit waits."""
-    by_spans: defaultdict[tuple[Span, ...], list[Mention]] = defaultdict(list)
-    for mention in document.mentions:
-        by_spans[mention.spans].append(mention)
+    by_spans = grouped((mention.spans, mention) for mention in document.mentions)
     text, end = document.text, len(document.text)
     edited: dict[str, Mention | None] = {}
     added: dict[str, Mention] = {}

@@ -12,6 +12,7 @@ from arbo.declared import declared
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus, MentionInput, mention_inputs, names_of
     from arbo.data.documents import Document, Entity, Marked, Mention
+    from arbo.data.groups import grouped
     from arbo.data.knowledge_base import KnowledgeBase
     from arbo.data.records import OnError, Records
 

@@ -18,6 +18,7 @@ from arbo.data.arrow import Arrays, Ints, OnDemand, Strings, numbers
 from arbo.data.documents import Entity
 from arbo.data.entity_table import CONTENT, SCHEMA, columns_in, entities_of_rows, joined, sound, table_of, with_columns
 from arbo.data.fingerprint import Hashes, hash_of, hashes_of, update
+from arbo.data.groups import grouped
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
 from arbo.data.releases import Keys
@@ -277,11 +278,8 @@ class KnowledgeBase:
     @cached_property
     def children(self) -> defaultdict[str, list[str]]:
         """The ids of the entities that have an id among their parents."""
-        below = defaultdict[str, list[str]](list)
-        for id_, metadata in self.columns("id", "metadata"):
-            for parent in _parents(metadata):
-                below[parent].append(id_)
-        return below
+        entities = self.columns("id", "metadata")
+        return grouped((parent, id_) for id_, metadata in entities for parent in _parents(metadata))
 
     def taken(self, names: Sequence[str], rows: npt.NDArray[np.integer[Any]]) -> list[pa.Array]:
         """Return text fields, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow arrays."""

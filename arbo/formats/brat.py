@@ -28,7 +28,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from arbo.data import Corpus, Document, Marked, Mention, OnError, Records
+from arbo.data import Corpus, Document, Marked, Mention, OnError, Records, grouped
 from arbo.data.documents import compare, marked_document, span_between, text_of
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -64,10 +64,7 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
 
 
 def _files_in(folder: Path) -> Mapping[Path, list[Path]]:
-    files_of = defaultdict[Path, list[Path]](list)
-    for file in data_files(folder, SUFFIXES):
-        files_of[_pair_of(file)[0]].append(file)
-    return files_of
+    return grouped((_pair_of(file)[0], file) for file in data_files(folder, SUFFIXES))
 
 
 def _pairs(path: Path, files_in: Callable[[Path], Mapping[Path, list[Path]]]) -> Mapping[Path, dict[str, Path]]:

@@ -30,7 +30,7 @@ from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from arbo.data import Document, Marked, Records
+from arbo.data import Document, Marked, Records, grouped
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.formats.files import Block, Piece, check_id, hull, one_line, read_lines
@@ -199,9 +199,8 @@ def _brackets(document: Document, words: list[Span], notes: Counter[str]) -> dic
             places.append((first, -last, tuple(sorted(set(mention.labels)))))
     notes["mentions without an id or a word left out"] += len(document.mentions) - len(places)
     notes["repeated mentions left out"] += len(places) - len(set(places))
-    chains: dict[tuple[str, ...], list[Span]] = {}
-    for first, last, ids in sorted(set(places)):  # of two that begin together the longer comes first
-        chains.setdefault(ids, []).append((first, -last))
+    # Of two that begin together the longer comes first.
+    chains = grouped((ids, (first, -last)) for first, last, ids in sorted(set(places)))
     brackets: defaultdict[int, list[str]] = defaultdict(list)
     for name, spans in zip(_names(document.id, list(chains)), chains.values(), strict=True):
         place_brackets(name, [(span, f"({name}") for span in spans], brackets, notes)

@@ -26,7 +26,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data import Document, Marked, Records
+from arbo.data import Document, Marked, Records, grouped
 from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
@@ -104,10 +104,8 @@ def document(piece: Piece, records: Records[Document]) -> Document:
 
 def clusters(piece: Piece, records: Records[Any]) -> tuple[str, list[list[Headed]]]:
     """Return the name of a document, and the mentions of its entities in the order of their first brackets."""
-    entities: dict[str, list[Headed]] = {}
-    for mention in _mentions(piece, [*_sentences(piece, records)], records):
-        entities.setdefault(mention.eid, []).append(mention.headed)
-    return piece.name, [*entities.values()]
+    mentions = _mentions(piece, [*_sentences(piece, records)], records)
+    return piece.name, [*grouped((mention.eid, mention.headed) for mention in mentions).values()]
 
 
 def _sentences(piece: Piece, records: Records[Any]) -> Iterator[list[Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data import Corpus, OnError
+from arbo.data import Corpus, OnError, grouped
 from arbo.data.rows import documents_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, real
@@ -81,12 +81,9 @@ def write_merged(folder: Path, out: PathLike, mentions: Mentions, graph_in: Call
     there = {(node.id, node.name) for node in nodes}
     if gone := [id_ for id_, (name, _) in mentions.items() if (id_, name) not in there]:
         raise DataError("the graph has changed since the run was made; discover it again", file=str(folder), id=gone[0])
-    names, rows_of = normalize_names([node.name for node in nodes]), defaultdict[Hashable, list[int]](list)
-    for row, node in enumerate(nodes):
-        _, cluster = mentions.get(node.id, ("", ("alone", row)))
-        rows_of[cluster].append(row)
-    groups = list[list[int]]()
-    for rows in rows_of.values():
+    names, groups = normalize_names([node.name for node in nodes]), list[list[int]]()
+    clusters = (mentions[node.id][1] if node.id in mentions else ("alone", row) for row, node in enumerate(nodes))
+    for rows in grouped((cluster, row) for row, cluster in enumerate(clusters)).values():
         count = Counter(names[row] for row in rows)
         best = max(rows, key=lambda row: (nodes[row].kind != "", count[names[row]]))
         groups.append([best, *(row for row in rows if row != best)])

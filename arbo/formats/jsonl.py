@@ -28,14 +28,14 @@ A mention is a string, an integer, or a list of these such as the span `[0, 4]`;
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from arbo.data import Corpus, Document, Entity, Records
+from arbo.data import Corpus, Document, Entity, Records, grouped
 from arbo.data.objects import any_list, document_line, fields, parse, string, to_document, to_entity
 from arbo.data.records import OnError
 from arbo.data.tables import Tables, check_ids
@@ -102,9 +102,8 @@ def document_lines(document: Document, _: object) -> Iterator[str]:
 
 def write_clusters(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
     """Write `{"mentions": [mention ids]}` for each cluster of mentions with the same gold ids or gold cluster."""
-    clusters: defaultdict[frozenset[str], list[str]] = defaultdict(list)
-    for mention in (mention for document in documents for mention in document.mentions):
-        clusters[frozenset(mention.labels or ())].append(mention.id)
+    mentions = (mention for document in documents for mention in document.mentions)
+    clusters = grouped((frozenset(mention.labels or ()), mention.id) for mention in mentions)
     notes = Counter({"mentions without an id left out": len(clusters.pop(frozenset(), ()))})
     write_lines((json.dumps({"mentions": ids}, ensure_ascii=False) for ids in clusters.values()), path)
     return notes

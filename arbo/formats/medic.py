@@ -10,13 +10,12 @@ dictionaries of BioSyn and SapBERT (`id||name`), are one entity, named by the fi
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from arbo.data import Entity
+from arbo.data import Entity, grouped
 from arbo.errors import DataError
-from arbo.formats.files import Block, Piece, read_lines
+from arbo.formats.files import Piece, read_lines
 
 SUFFIXES = (".txt",)
 
@@ -25,10 +24,7 @@ _SOURCES = {"OMIM": r"[0-9]+", "UMLS": r"C[0-9]{7}", "MESH": r"(?!C[0-9]{7}\Z)[C
 
 def pieces(file: Path, _: object) -> Iterator[Piece]:
     """Yield the lines with the same ids, and the concepts' own ids."""
-    lines: defaultdict[str, Block] = defaultdict(list)
-    for number, line in read_lines(file):
-        if line.strip():
-            lines[line.partition("||")[0]].append((number, line))
+    lines = grouped((line.partition("||")[0], (number, line)) for number, line in read_lines(file) if line.strip())
     own = {ids.partition("|")[0] for ids in lines}
     return (Piece((ids.split("|"), block, own), file, block[0][0]) for ids, block in lines.items())
 

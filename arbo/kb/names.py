@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from arbo.data import Corpus, KnowledgeBase, mention_inputs
+from arbo.data import Corpus, KnowledgeBase, grouped, mention_inputs
 from arbo.data.entity_table import with_columns
 from arbo.data.gold import Gold
 from arbo.errors import DataError, listed
@@ -41,11 +41,9 @@ Spellings = Mapping[str, list[tuple[str, int]]]
 
 def spellings(kb: KnowledgeBase) -> Spellings:
     """Group all names by the result of `normalize_name` and their signs; rows ascend."""
-    written: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     names, rows = kb.names()
-    for normalized, name, row in zip(normalize_names(names), names, rows.tolist(), strict=True):
-        written[f"{normalized} {signs_of(name)}".strip()].append((name, row))
-    return written
+    keys = (" ".join(parts).strip() for parts in zip(normalize_names(names), map(signs_of, names), strict=True))
+    return grouped(zip(keys, zip(names, rows.tolist(), strict=True), strict=True))
 
 
 def ids_of(kb: KnowledgeBase) -> tuple[set[str], dict[str, list[int]]]:
@@ -112,9 +110,7 @@ def with_names_of(kb: KnowledgeBase, documents: Iterable[Any], *, expand_abbrevi
         wrong = f"no names to add: none of {len(inputs):,} mentions has an entity of the domain of its document"
         raise DataError(f"{wrong}; check the annotations, the ids and the domains")
     entity_of = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
-    added: defaultdict[int, list[str]] = defaultdict(list)
-    for key, entity in entity_of.items():
-        added[entity].append(names[key])
+    added = grouped((entity, names[key]) for key, entity in entity_of.items())
     lists = []
     for row, (preferred, aliases, domain) in enumerate(kb.columns("name", "aliases", "domain")):
         kept = [alias for alias in aliases if entity_of.get((domain, _key(alias)), row) == row]

@@ -7,7 +7,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from arbo.data import KnowledgeBase
+from arbo.data import KnowledgeBase, grouped
 from arbo.errors import listed
 from arbo.kb.names import Example, Spellings, example_of, generic_names, homonyms, ids_of, spellings
 
@@ -129,13 +129,8 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ex
     for form, written in names.items():  # search knows no order of words, and no repeated words
         by_words[" ".join(sorted({*form.split()}))] += written
     names = {words: sorted(written, key=itemgetter(1)) for words, written in by_words.items()}
-    names_of: defaultdict[int, list[str]] = defaultdict(list)
-    for name, written in names.items():
-        for row in dict.fromkeys(row for _, row in written):
-            names_of[row].append(name)
-    alike: defaultdict[frozenset[str], list[int]] = defaultdict(list)
-    for row, shared in names_of.items():
-        alike[frozenset(shared)].append(row)
+    named = ((row, name) for name, written in names.items() for row in dict.fromkeys(row for _, row in written))
+    alike = grouped((frozenset(shared), row) for row, shared in grouped(named).items())
     reported = set()
     for rows in alike.values():
         if len(rows) > 1:

@@ -1,13 +1,12 @@
 """Clusters of files by document, and the counts of one file against another."""
 
-from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from arbo.data import Records
+from arbo.data import Records, grouped
 from arbo.engine import Contingency, CoreferenceCounts, best_alignment, counts_from_contingency
 from arbo.errors import DataError
 from arbo.formats import ClusterFormat, conll, corefud, jsonl
@@ -105,9 +104,7 @@ def matched_by_heads(key: _Chains, response: _Chains) -> _Chains:
     """
     sides = [{one for some in side for one in some if isinstance(one, corefud.Headed)} for side in (key, response)]
     rows, columns = sorted(sides[0] - sides[1]), sorted(sides[1] - sides[0])
-    with_head = defaultdict[int, list[int]](list)
-    for row, mention in enumerate(rows):
-        with_head[mention.head].append(row)
+    with_head = grouped((mention.head, row) for row, mention in enumerate(rows))
     pairs = [(row, column) for column, mention in enumerate(columns) for row in with_head[mention.head]]
     shares = [len({*rows[row].words} & {*columns[column].words}) / len(rows[row].words) for row, column in pairs]
     ends = np.array(pairs, np.int64).reshape(-1, 2)

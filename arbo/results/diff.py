@@ -1,7 +1,7 @@
 """Differences between any two runs, which may have other documents, settings or models; mentions are matched by id."""
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, strings
+from arbo.data.groups import grouped
 from arbo.data.releases import Exchange, Keys
 from arbo.files import PathLike
 from arbo.results.export import sentences_of
@@ -198,11 +199,8 @@ def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints
 def _cluster_changes(
     before: _Clusters, after: _Clusters, pairs: Ints, causes: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    sources: defaultdict[int, list[int]] = defaultdict(list)
-    targets: defaultdict[int, list[int]] = defaultdict(list)
-    for old, new, _ in pairs.T.tolist():
-        sources[new].append(old)
-        targets[old].append(new)
+    old_of, new_of, _ = pairs.tolist()
+    sources, targets = grouped(zip(new_of, old_of, strict=True)), grouped(zip(old_of, new_of, strict=True))
     n_shared = np.bincount(pairs[1], pairs[2], minlength=len(after))
     heir = _heirs(before, after, sources, targets)
     origin = {new: old for old, new in heir.items()}
