@@ -22,7 +22,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from arbo.data.documents import marked_document
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats.conll import place_brackets, word_spans
-from arbo.formats.files import Block, Piece, blocks, check_id
+from arbo.formats.files import Block, Piece, blocks, check_id, runs_of
 from arbo.text.checks import Span
 from arbo.text.words import lay_out
 
@@ -158,12 +158,6 @@ def _mentions(piece: Piece, sentences: list[list[Any]], records: Records[Any]) -
     return mentions
 
 
-def _runs(words: Iterable[int]) -> tuple[Span, ...]:
-    """Return the first and the last of each run of consecutive numbers."""
-    runs = ([word for _, word in run] for _, run in groupby(enumerate(words), lambda one: one[1] - one[0]))
-    return tuple((run[0], run[-1]) for run in runs)
-
-
 def write_corefud(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
     """Write documents, of each the mentions with the same ids as an entity; count what the format cannot hold."""
     notes, used = Counter[str](), set[str]()
@@ -205,7 +199,7 @@ def _brackets(document: Document, words: list[Span], used: set[str], notes: Coun
             eids[labels] = eids.get(labels) or _eid(labels, document.id, used)
             kind = mention.type if mention.type and _TYPE.fullmatch(mention.type) else ""
             notes["types that the format cannot hold left out"] += kind != (mention.type or "")
-            place, head = (eids[labels], _runs(inside)), mention.metadata.get("head")
+            place, head = (eids[labels], runs_of(inside)), mention.metadata.get("head")
             notes["repeated mentions left out"] += place in places
             head = head if isinstance(head, int) and 0 < head <= len(inside) else 1
             places.setdefault(place, f"-{kind}-{head}")

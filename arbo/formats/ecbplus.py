@@ -27,7 +27,7 @@ from arbo.data import Corpus, Document, Marked, OnError, Records
 from arbo.data.documents import marked_document
 from arbo.data.objects import a_kind, fields, string
 from arbo.errors import DataError
-from arbo.formats.files import Paths, Piece, file_named, parse_whole, read_items, read_lines, read_text
+from arbo.formats.files import Paths, Piece, file_named, parse_whole, read_items, read_lines, read_text, runs_of
 from arbo.text.checks import Span
 from arbo.text.words import lay_out
 
@@ -115,8 +115,7 @@ def _document(piece: Piece, records: Records[Document]) -> Document:
             if missing := [word for word in own if (sentence, word) not in where]:
                 problem = f"mention {number}: the corpus has no word {missing[0]} in sentence {sentence}"
                 raise DataError(problem, id=document_id)
-            runs = ([word for _, word in run] for _, run in groupby(enumerate(own), lambda one: one[1] - one[0]))
-            spans = tuple((where[sentence, run[0]][0], where[sentence, run[-1]][1]) for run in runs)
+            spans = tuple((where[sentence, first][0], where[sentence, last][1]) for first, last in runs_of(own))
             label, group, identity = (mention.get(key) or None for key in ("mention_type", "coref_chain", "identity"))
             gold, cluster = (identity, group) if "identity" in mention else (group, None)
             marked.append(Marked(spans, label, gold and (gold,), cluster=cluster))

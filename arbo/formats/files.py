@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase, StringIO
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
@@ -338,3 +338,9 @@ def hull(mention: Mention, notes: Counter[str]) -> Span:
     """Return the span from the first to the last offset of a mention; count discontinuous mentions."""
     notes["discontinuous mentions written from first to last offset"] += len(mention.spans) > 1
     return mention.start, mention.end
+
+
+def runs_of(numbers: Iterable[int]) -> tuple[Span, ...]:
+    """Return the first and the last of each run of consecutive numbers."""
+    runs = ([number for _, number in run] for _, run in groupby(enumerate(numbers), lambda one: one[1] - one[0]))
+    return tuple((run[0], run[-1]) for run in runs)
