@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, Mention
+from arbo.data import Corpus, KnowledgeBase, Mention, grouped
 from arbo.data.gold import Gold
 from arbo.engine import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.errors import UsageError, counted
-from arbo.results.run import Link, Run
+from arbo.results.run import Run
 from arbo.spans.finding import Spans
 
 
@@ -47,11 +47,8 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         wrong = "the run was not made with this knowledge base"
         raise UsageError(f"{wrong}; give the one that arbo link used, with the same options")
-    links: dict[str, list[Link]] = {id_: [] for id_ in run.document_table["document_id"].to_pylist()}
-    for link in run.links:
-        links[link.mention.document_id].append(link)
-    known, with_links = {document.id for document in gold}, {id_ for id_, of_document in links.items() if of_document}
-    if apart := sorted((known - links.keys()) | (with_links - known)):
+    links, known = grouped((link.mention.document_id, link) for link in run.links), {document.id for document in gold}
+    if apart := sorted(known.difference(run.document_table["document_id"].to_pylist()) | (links.keys() - known)):
         wrong = f"{counted(len(apart), 'documents')} only annotated, or only in the run, such as {apart[0]!r}"
         raise UsageError(f"{wrong}; give the annotations of the documents that were linked")
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, Marked, Mention, MentionInput
+from arbo.data import Corpus, KnowledgeBase, Marked, Mention, MentionInput, grouped
 from arbo.data.documents import marked_document
 from arbo.encoders.index import word_index
 from arbo.encoders.word_index import WordIndex
@@ -247,12 +247,10 @@ def _without_brackets(text: str, defined: Sequence[Definition]) -> str:
 
 def _abbreviated(text: str, defined: Sequence[Definition], matches: Sequence[Match]) -> dict[str, Match]:
     """Return the longest name at the end of the long form of each abbreviation, and of its plural."""
-    ending: dict[int, list[Match]] = {}
-    for match in matches:
-        ending.setdefault(match.end, []).append(match)
+    ending = grouped((match.end, match) for match in matches)
     long_of: dict[str, Match] = {}
     for short, (begin, end) in defined:
-        if names := [match for match in ending.get(end, ()) if match.begin >= begin]:
+        if names := [match for match in ending[end] if match.begin >= begin]:
             long_of.setdefault(text[slice(*short)], min(names))
     add_other_number(long_of)
     return long_of
