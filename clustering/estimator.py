@@ -17,11 +17,7 @@ from .partitions import partition
 from .vectors import METRICS, Metric, Vectors
 
 # `Vectors.of` refuses values that are not finite, and names their rows.
-_CHECKS: dict[str, Any] = {
-    "accept_sparse": "csr",
-    "dtype": [np.float64, np.float32, np.float16],
-    "ensure_all_finite": False,
-}
+_CHECKS: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32, np.float16], "ensure_all_finite": False}
 
 
 class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -71,9 +72,7 @@ class Constraints:
         cut = (followed >= 0) & (together[followed] != together) & ~(outside[followed] & (clusters.entity < 0))
         return np.where(cut, -1, followed)
 
-    def sparing(
-        self, before: Ids, clusters: Partition, clustered: Callable[..., Partition]
-    ) -> tuple[Constraints, Partition]:
+    def sparing(self, before: Ids, clusters: Partition, clustered: Callable[..., Partition]) -> tuple[Self, Partition]:
         """Return constraints and a partition in which mentions that nobody decided on keep their entity.
 
         ``before`` is the entity of each mention without corrections, (mentions,), -1 for none; ``clusters`` is the

@@ -159,9 +159,7 @@ def entity_line(entity: Entity) -> str:
     return json_text(_record({key: getattr(entity, key) for key in ENTITY_KEYS}, entity.metadata, ENTITY_KEYS))
 
 
-def _record(
-    fields: Mapping[str, object], metadata: Mapping[str, Any], known: Mapping[str, Convert]
-) -> dict[str, object]:
+def _record(fields: Mapping[str, Any], metadata: Mapping[str, Any], known: Mapping[str, Convert]) -> dict[str, Any]:
     """Add metadata to an object; a key that the reader takes for something else gets a `_`."""
     record = {**fields}
     for key, value in metadata.items():

@@ -207,12 +207,10 @@ def read_knowledge_base(
     return kb
 
 
-def _named(
-    paths: list[Path], name: str | None, formats: Mapping[str, str], announce_format: Callable[[str], object]
-) -> str:
+def _named(paths: list[Path], name: str | None, formats: Mapping[str, str], announce: Callable[[str], object]) -> str:
     """Return the name of a format in lower case; without one, guess and announce it."""
     if name is None:
-        return _guessed(paths, formats, announce_format)
+        return _guessed(paths, formats, announce)
     if name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     return name.lower()

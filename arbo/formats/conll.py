@@ -25,7 +25,7 @@ words. Files with the same mentions have the same words.
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -133,9 +133,7 @@ def _columns(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
 
 
-def _chains(
-    words: Iterable[tuple[int, str]], document_id: str, file: Path | str, records: Records[Any]
-) -> dict[str, list[Span]]:
+def _chains(words: Block, document_id: str, file: Path | str, records: Records[Any]) -> dict[str, list[Span]]:
     """Return the first and the last word of the mentions of each chain, from the line and the brackets of each word."""
     chains: dict[str, list[Span]] = {}
     begun: defaultdict[str, list[Span]] = defaultdict(list)  # word and line of the mentions that have not ended

@@ -149,7 +149,7 @@ class Memory:
             own, encode_own = mentions.inputs, partial(encoder.encode_mentions, announce=announce)
             near, vectors = partial(encoder.near, own.names), lambda rows: encode_own(own.taken(rows))
         else:
-            encode = cache(partial(_kept_and_new_vectors, arrays, row, inputs, order, encoder, announce))
+            encode = cache(partial(_all_vectors, arrays, row, inputs, order, encoder, announce))
             mentions, vectors = mentions._replace(encode=encode), lambda rows: encode().taken(rows)
         if self.anew:
             return mentions
@@ -210,9 +210,7 @@ class Memory:
         return drift
 
 
-def _kept_and_new_vectors(
-    arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce
-) -> Vectors:
+def _all_vectors(arrays: Arrays, row: Ids, inputs: Inputs, order: Ids, encoder: Encoder, announce: Announce) -> Vectors:
     """Return the vectors of all mentions in ``order``: those that the run keeps, and the encoder's of new mentions."""
     matrix, rows = arrays["vectors"], np.empty(len(row), np.int32)
     rows[row >= 0] = arrays["vector_row"][row[row >= 0]]

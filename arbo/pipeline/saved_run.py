@@ -70,9 +70,8 @@ def read_base(
     if not generic_names:
         generic = kb.generic_names()
         kb = kb.without_names(generic)
-        tell(
-            f"{path.name}: left out {counted(len(generic), 'generic names')}{': ' * bool(generic)}{', '.join(generic)}"
-        )
+        shown = f": {', '.join(generic)}" if generic else ""
+        tell(f"{path.name}: left out {counted(len(generic), 'generic names')}{shown}")
     if source and source["format"] == "index" and (xrefs or types or not generic_names):
         tell(f"{path.name}: settings change it, so that it is encoded again; give them to `arbo kb index` instead")
     if source:

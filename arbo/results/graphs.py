@@ -104,9 +104,7 @@ def pairs(run: Run) -> pa.Table:
     """
     ends, score = edges_of(run)
     columns = {"mention_id": run.mention_table["mention_id"], "name": names_in(run.mention_table)}
-    both = {
-        f"{name}_{n}": column.take(numbers(end)) for name, column in columns.items() for n, end in enumerate(ends, 1)
-    }
+    both = {f"{name}_{n}": cells.take(numbers(end)) for name, cells in columns.items() for n, end in enumerate(ends, 1)}
     return pa.table({**both, "score": numbers(score)})
 
 
