@@ -113,13 +113,8 @@ class Scratch(NamedTuple):
     @classmethod
     def of(cls, n_rows: int, n_features: int) -> Self:
         """Allocate the memory of one worker; this takes time only when it is used."""
-        return cls(
-            np.zeros(n_rows, np.float32),
-            np.empty(n_rows, np.int32),
-            np.empty(n_rows, np.int32),
-            np.empty(n_rows, np.float64),
-            np.zeros(n_features, np.float32),
-        )
+        seen, able = np.empty((2, n_rows), np.int32)
+        return cls(np.zeros(n_rows, np.float32), seen, able, np.empty(n_rows), np.zeros(n_features, np.float32))
 
 
 def sparse_search(corpus: Corpus, search: Fill) -> Search:
