@@ -141,10 +141,8 @@ class Choice(NamedTuple):
             return cls(id_, name, score, "")
         parents = kb.parents(known.id)
         beside = (other for parent in parents for other in kb.children[parent] if other != known.id)
-        above, near = (
-            ", ".join(kb[one].name if one in kb else one for one in [*dict.fromkeys(ids)][:_NAMES])
-            for ids in (parents, beside)
-        )
+        shown = ([*dict.fromkeys(ids)][:_NAMES] for ids in (parents, beside))
+        above, near = (", ".join(kb[one].name if one in kb else one for one in ids) for ids in shown)
         parts = [", ".join(known.aliases[:_NAMES]), above and f"a kind of {above}", near and f"beside {near}"]
         return cls(id_, name, score, " · ".join(filter(None, [*parts, " ".join((known.definition or "").split())])))
 

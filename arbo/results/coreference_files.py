@@ -82,12 +82,9 @@ def paired_counts(key: Clusters, response: Clusters) -> PairedCounts:
     As in the CoNLL reference scorer, a document missing from the response counts as an empty response, and a document
     only in the response is ignored.
     """
-    names = bars("scoring")(key, len(key))
-    return PairedCounts(
-        documents={name: _counts(key[name], response.get(name, ())) for name in names},
-        missing=tuple(name for name in key if name not in response),
-        ignored=tuple(name for name in response if name not in key),
-    )
+    documents = {name: _counts(key[name], response.get(name, ())) for name in bars("scoring")(key, len(key))}
+    missing = tuple(name for name in key if name not in response)
+    return PairedCounts(documents, missing, tuple(name for name in response if name not in key))
 
 
 def _counts(key: _Chains, response: _Chains) -> CoreferenceCounts:

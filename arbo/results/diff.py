@@ -91,11 +91,8 @@ class Diff:
         }
 
     def __str__(self) -> str:
-        lines = [
-            f"{what.replace('_', ' ')}: "
-            + (", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no change")
-            for what, kinds in self.counts().items()
-        ]
+        kinds = ((what, ", ".join(f"{n:,} {kind}" for kind, n in of.items())) for what, of in self.counts().items())
+        lines = [f"{what.replace('_', ' ')}: {changes or 'no change'}" for what, changes in kinds]
         changed = (f"{name} from {was!s:.40} to {now!s:.40}" for name, (was, now) in self.settings.items())
         return "\n".join([*lines, *self.decisions, *(["settings: " + ", ".join(changed)] if self.settings else [])])
 
