@@ -47,15 +47,10 @@ def updated(
     The lists are those of a search from scratch, with as many places as before. It takes a pass over all things with
     the new ones, or a search from scratch if many are new; and a search of the things whose full list lost one.
 
-    Args:
-        lists: the nearest others of each earlier thing, as `nearest` or this function returned them.
-        things: all things that are there now, with one vector each. If at most `FEW` are new, things that are beyond
-            ``within`` from each of these, and from each whose full list lost one, may have none.
-        row: (things,) the row of each thing in ``lists``, or -1 for a new thing; rows ascend.
-        within: the limit of the search that made ``lists``, see `nearest`.
-        metric: see `nearest`.
-        find: searches as `nearest` does.
-        progress: see `Progress`.
+    ``lists`` come from `nearest` or this function, with the same limit ``within`` and ``metric``; ``find`` searches as
+    `nearest` does. ``things`` are all that are there now, with one vector each. If at most `FEW` are new, things that
+    are beyond ``within`` from each of these, and from each whose full list lost one, may have none. ``row`` is the row
+    of each thing in ``lists``, (things,), or -1 for a new thing; rows ascend.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> some = points.taken(np.array([0, 2]))

@@ -177,11 +177,8 @@ def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> fl
     log_factorial = np.fromiter(map(math.lgamma, range(1, n + 1)), np.float64, n)
     a, rows = np.unique(row_size, return_counts=True)
     b, columns = np.unique(column_size, return_counts=True)
-    terms = [
-        times * size / n * float((columns * b / n * _expected_log(n, size, b, log_factorial)).sum())
-        for size, times in zip(a.tolist(), rows.tolist(), strict=True)
-    ]
-    return float(sum(terms))
+    shared = [float((columns * b / n * _expected_log(n, size, b, log_factorial)).sum()) for size in a.tolist()]
+    return float(sum(times * size / n * one for times, size, one in zip(rows, a, shared, strict=True)))
 
 
 def _expected_log(n: int, size: int, other: IntArray, log_factorial: FloatArray) -> FloatArray:

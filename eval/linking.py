@@ -192,15 +192,14 @@ class LinkingScores(LinkingCounts):
     ) -> Self:
         """Compute the scores of outcomes; see `linking_scores` for the parameters."""
         was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(outcomes))
+        named = (groups or {}).items()
         return cls(
             **vars(outcomes.count(k=k)),
             seen=None if was_seen is None else outcomes.count(was_seen, k=k),
             unseen=None if was_seen is None else outcomes.count(~was_seen, k=k),
             no_concept=int((outcomes.annotated & ~outcomes.concept).sum()),
             not_annotated=int((~outcomes.annotated).sum()),
-            macro={
-                name: outcomes.macro(labels, k=k, name=f"groups[{name!r}]") for name, labels in (groups or {}).items()
-            },
+            macro={name: outcomes.macro(labels, k=k, name=f"groups[{name!r}]") for name, labels in named},
         )
 
     def as_dict(self) -> dict[str, Any]:
