@@ -9,7 +9,7 @@ of the sum of their squared lengths.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -289,10 +289,7 @@ def may_be_near(in_name: Items, words: sp.csr_array, queries: sp.csr_array, with
 
     near = csr(sp.vstack(in_parallel(products, range(0, max(1, len(length)), _WORDS)), "csr"))
     is_near, n, least = np.zeros(len(in_name[0]) - 1, np.bool_), queries.shape[0], 1 - within - _ROUNDING
-    in_parallel(
-        lambda begin: _reached(in_name, length, near, n, least, begin, begin + _NAMES, is_near),
-        range(0, len(is_near), _NAMES),
-    )
+    in_parallel(partial(_reached, in_name, length, near, n, least, is_near), range(0, len(is_near), _NAMES))
     return is_near
 
 
@@ -365,12 +362,10 @@ def _sums(in_name: Items, in_word: Csr, width: int, alias: Doubles, begin: int, 
 
 
 @kernel
-def _reached(
-    in_name: Items, length: Doubles, near: Csr, n: int, least: float, begin: int, end: int, is_near: Bools
-) -> None:
-    """Write which of the names ``begin`` to ``end`` may have a cosine of ``least`` with one of ``n`` vectors."""
+def _reached(in_name: Items, length: Doubles, near: Csr, n: int, least: float, is_near: Bools, begin: int) -> None:
+    """Write which of the names from ``begin`` on may have a cosine of ``least`` with one of ``n`` vectors."""
     total = np.zeros(n, np.float64)
-    for name in range(begin, min(end, len(is_near))):
+    for name in range(begin, min(begin + _NAMES, len(is_near))):
         items = in_name[1][in_name[0][name] : in_name[0][name + 1]]
         squares = lengths = 0.0
         for word in items:

@@ -166,11 +166,8 @@ class Tower:
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling | None) -> Floats:
         """Embed rows of tokens in evaluation mode, in batches of similar length; (vectors, dim), row after row.
 
-        See `encode` for the vectors. If memory runs out, batches are halved, which affects only rounding.
-
-        Raises:
-            ArboError: memory is too small for one row.
-            DataError: the model returns NaN or infinity.
+        See `encode` for the vectors. If memory runs out, batches are halved, which affects only rounding. Raise
+        ArboError if it is too small for one row, and DataError if the model returns NaN or infinity.
         """
         count = np.array([len(row.ids) if pooling is None else 1 for row in rows], np.int64)
         owner = np.repeat(np.arange(len(rows)), count)
