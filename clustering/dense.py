@@ -21,9 +21,8 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
     ``vectors`` has the shape (n, dim), and ``root`` holds the root's dissimilarity to each node. If the nodes are
     mentions and the root is their entity, the tree is the forest of ``partition(graph, "minimax")`` on their complete
-    graph. With distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same
-    weight. Nodes are numbered from 0, and the root is -1. Ties go to the edge from the root, then to the smaller
-    parent, then to the smaller node.
+    graph. With distinct weights it is also that of ``"arborescence"``, since both directions of an edge weigh the same.
+    Nodes are numbered from 0, the root is -1. Ties go to the edge from the root, the smaller parent, the smaller node.
     """
     rows = np.ascontiguousarray(vectors, np.float32)
     exact = (unit(rows) if metric == "cosine" else rows).astype(np.float64)  # products of float32 are exact in it

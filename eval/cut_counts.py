@@ -20,8 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def cut_counts(leaf_class: IntArray, joined: IntArray, n_steps: int, class_size: IntArray) -> tuple[FloatArray, float]:
     """Count at every cut of a merge tree whose leaves are on a `line`; O(n log n) time, O(n) memory.
 
-    A step is a distinct height of merges. ``leaf_class`` is the class of each leaf on the line, and ``class_size`` the
-    number of leaves of each class.
+    A step is a distinct height. ``leaf_class`` has the classes of the leaves on the line, ``class_size`` their sizes.
 
     Return counts before the first step and after each step, (steps + 1, 8), and the sum over the pairs of a class of
     the purity of the first cluster that holds both. The columns are:

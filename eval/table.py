@@ -83,24 +83,23 @@ class Table:
         label = re.sub(r"[^A-Za-z0-9]+", "-", title).strip("-").lower()
         lines = [map(_LATEX.escape, self.names), *(map(_LATEX.cell, row) for row in self.cells)]
         head, *body = [f"{' & '.join(line)} \\\\" for line in lines]
-        return "\n".join(
-            [
-                "% \\usepackage{booktabs}",
-                "\\begin{table}",
-                "\\centering",
-                f"\\caption{{{_LATEX.escape(title)}}}",
-                f"\\label{{tab:{label}}}",
-                f"\\begin{{tabular}}{{{''.join('r' if right else 'l' for right in self.is_number)}}}",
-                "\\toprule",
-                head,
-                "\\midrule",
-                *body,
-                "\\bottomrule",
-                "\\end{tabular}",
-                *(f"\\par{{\\footnotesize {note}\\par}}" for note in self.notes(_LATEX)),
-                "\\end{table}",
-            ]
-        )
+        rows = [
+            "% \\usepackage{booktabs}",
+            "\\begin{table}",
+            "\\centering",
+            f"\\caption{{{_LATEX.escape(title)}}}",
+            f"\\label{{tab:{label}}}",
+            f"\\begin{{tabular}}{{{''.join('r' if right else 'l' for right in self.is_number)}}}",
+            "\\toprule",
+            head,
+            "\\midrule",
+            *body,
+            "\\bottomrule",
+            "\\end{tabular}",
+            *(f"\\par{{\\footnotesize {note}\\par}}" for note in self.notes(_LATEX)),
+            "\\end{table}",
+        ]
+        return "\n".join(rows)
 
     def to_html(self) -> str:
         """Return the table in HTML, for a notebook."""

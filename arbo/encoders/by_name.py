@@ -117,8 +117,7 @@ class VectorEncoder(Encoder):
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Look up the vectors of every entity.
 
-        Raise DataError for a missing vector or one of another length, a matrix of another shape, and numbers that are
-        not finite in float32.
+        Raise DataError for a missing vector, another length, a matrix of another shape, or numbers beyond float32.
         """
         return _stacked("entity", [id_ for (id_,) in kb.columns("id")], self.entities, self.dim)
 

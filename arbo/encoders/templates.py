@@ -159,8 +159,7 @@ class Speller:
         """Make a row from the result of `spell`, with at most ``room`` tokens for the fields."""
         if room is not None:
             tokens = _cut(tokens, _share({name: len(ids) for name, ids in tokens.items()}, self.template.focus, room))
-        row: list[int] = []
-        begin = end = 0
+        row, begin, end = list[int](), 0, 0
         for text, is_field in self.template.parts:
             start = len(row)
             row += tokens[text] if is_field else self.literals[text]

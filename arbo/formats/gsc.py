@@ -5,8 +5,7 @@
     7 <tab> 27 <tab> basal cell carcinoma <tab> HP:0002671
 
 A block has the document id, the text on one line, and a line for each mention: start, end, text, and one id of the
-Human Phenotype Ontology. The text at the offsets must equal the third column, except for white space. Mentions may
-nest. The format has no types.
+Human Phenotype Ontology. The text must be that at the offsets, but for white space. Mentions may nest, without types.
 """
 
 from arbo.data import Document, Marked, Records

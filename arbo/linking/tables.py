@@ -53,8 +53,7 @@ def describe(
 ) -> Result:
     """Make the result of a partition of the mentions of ``retrieval``, which obeys ``constraints``.
 
-    ``confidence`` is that of the decisions on all mentions, at "", and on those of some types. Tables have the order of
-    the documents.
+    ``confidence`` is that of decisions on all mentions, at "", and on some types. Tables are in document order.
     """
     documents = retrieval.inputs.corpus
     mentions = documents.tables.mentions

@@ -79,8 +79,7 @@ def _first_of_each(clusters: Iterable[Sequence[Hashable]]) -> Iterator[list[Hash
 def paired_counts(key: Clusters, response: Clusters) -> PairedCounts:
     """Return the counts of every document of the key; mentions are compared only within a document.
 
-    As in the CoNLL reference scorer, a document missing from the response counts as an empty response, and a document
-    only in the response is ignored.
+    As the CoNLL scorer does, count a document missing from the response as empty, and ignore one that only it has.
     """
     documents = {name: _counts(key[name], response.get(name, ())) for name in bars("scoring")(key, len(key))}
     missing = tuple(name for name in key if name not in response)

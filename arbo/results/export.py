@@ -132,8 +132,7 @@ def flat_table(run: Run, metadata: Sequence[Mapping[str, Any]] | None = None) ->
     """
     mentions, links, rows = run.mention_table, run.link_table, np.arange(run.mention_table.num_rows)
     flat = mention_view(run, rows)
-    columns = {name: flat[name] for name in flat.column_names}
-    columns |= runners_up(run)
+    columns = {name: flat[name] for name in flat.column_names} | runners_up(run)
     columns["cluster_name"] = run.cluster_table["name"].take(numbers(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
     columns |= {"sentence": strings(sentences_of(run, rows)), "gold": mentions["gold"]}

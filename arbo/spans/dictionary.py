@@ -66,10 +66,9 @@ class Dictionary:
     def add(self, kb: KnowledgeBase, rows: Iterable[int] | None = None) -> Self:
         """Add the names of a knowledge base, or of some of its rows, and return the dictionary.
 
-        Names that consist only of stop words are left out. A name of one word with at most five characters, in
-        capitals, matches only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1",
-        never matches. A name of digits, such as "34", matches only if it is the preferred name of an entity; as an
-        alias it would match too much.
+        Names of stop words alone are left out. A name of one word with at most five characters, in capitals, matches
+        only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1", never matches. A
+        name of digits, such as "34", matches only if it is preferred; as an alias it would match too much.
         """
         known: dict[str, str] = {}
         chosen = np.fromiter(range(len(kb)) if rows is None else rows, np.int64)
