@@ -164,8 +164,7 @@ def _namesakes(
     """Return a corrected mention of the same name, and its root, for each mention that shall have this root."""
     ids, document = inputs.column("mention_id"), inputs.column("document_id")
     name = name_numbers(inputs.corpus.tables.mentions, per_document=sure is None)[inputs.rows].tolist()
-    decided: defaultdict[int, dict[Root, int]] = defaultdict(dict)
-    homes: defaultdict[int, set[str]] = defaultdict(set)
+    decided, homes = defaultdict[int, dict[Root, int]](dict), defaultdict[int, set[str]](set)
     for row in sorted(root):
         decided[name[row]].setdefault(root[row], row)
         homes[name[row]].add(document[row])
@@ -173,8 +172,7 @@ def _namesakes(
         if mention in there and ("entity", entity) in (known := decided.get(name[there[mention]], {})):
             known["not", entity] = -1
     agree_on = {of: next(iter(known.items())) for of, known in decided.items() if len(known) == 1}
-    proposed: defaultdict[str, dict[Root, int]] = defaultdict(dict)
-    members: defaultdict[str, list[int]] = defaultdict(list)
+    proposed, members = defaultdict[str, dict[Root, int]](dict), defaultdict[str, list[int]](list)
     for row in range(len(inputs)):
         group = agreed.group_of(ids[row])
         if row not in root and (agree_on or group in agreed.group):

@@ -103,8 +103,7 @@ def _edited(document: Document, lines: list[Correction], places: list[int], used
     """Return a document with the mentions that these lines say; a line that does not fit waits."""
     by_spans = grouped((mention.spans, mention) for mention in document.mentions)
     text, end = document.text, len(document.text)
-    edited: dict[str, Mention | None] = {}
-    added: dict[str, Mention] = {}
+    edited, added = dict[str, Mention | None](), dict[str, Mention]()
     for place in sorted(places, key=lambda place: (lines[place].spans, place)):
         line, is_new = lines[place], lines[place].kind == "add"
         parts, there = _parts(line), by_spans.get(line.spans, [])

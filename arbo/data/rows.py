@@ -164,8 +164,7 @@ def _labels(table: Any, n: int) -> tuple[list[str], list[str | None]]:
     if not (keys := index_of(table)):
         return list(map(str, range(n))), [None] * n
     encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
-    values: list[list[Any]] = []
-    cells: list[list[str]] = []
+    values, cells = list[list[Any]](), list[list[str]]()
     for place, key in enumerate(keys):
         level, head = table.index.get_level_values(place).tolist(), f"{encode(key)}: "
         written = [*map(repr if {*map(type, level)} == {int} else encode, level)]
