@@ -154,8 +154,14 @@ class Linker:
     ) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        For arguments and errors see `link`; ``source`` is the column that says from which table a row comes, if no
-        entity is twice in a table. Raise UsageError for a column without any value.
+        Args:
+            documents: see `link`, also for further errors.
+            corrections: see `link`.
+            name: see `link`.
+            evidence: further columns that weigh pairs of rows, see `LinkerConfig.evidence`, which they replace.
+            source: the column that says from which table a row comes, if no entity is twice in a table.
+
+        Raise UsageError for a column without any value.
         """
         corpus = Corpus.of(documents, name)
         linker = self.configured(kb=None, _entities=None)._weighing(evidence, source)._suited(corpus)

@@ -54,7 +54,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [
-        # the command line itself
         ("nothing", 2, "No such command 'nothing'"),
         ("link", 2, "Missing"),
         ("kb", 2, ""),
@@ -65,7 +64,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("link test.jsonl --format word --kb kb.jsonl --out out", 2, "'word' is not one of"),
         ("export run --to docx --out x", 2, "'--to': 'docx' is not one of"),
         ("train encoder --preset proxies", 2, "'--preset': 'proxies' is not one of"),
-        # settings
         (f"{_LINK} --k -1", 2, "k must be an integer of at least 0, not -1"),
         (f"{_LINK} --k many", 2, "k must be an integer of at least 0, not 'many'"),
         (f"{_LINK} --method kmeans", 2, "'kmeans' is not one of arborescence, minimax, undirected, independent"),
@@ -81,13 +79,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (f"{_LINK} --preview", 2, "give them to --corrections"),
         (f"{_LINK} --config absent.json", 3, "cannot read the configuration: No such file or directory"),
         (f"{_LINK} --config tuned.json", 3, "tuned.json: unknown setting 'treshold'; did you mean 'nil_threshold'"),
-        # models
         (f"{_LINK} --encoder ./nowhere", 3, "nowhere"),
         (f"{_LINK} --reranker thesis", 3, "not a cross-encoder that arbo saved"),
         (f"{_LINK} --set skip_margin=0.1", 2, "skip_margin needs a reranker"),
         ("tune test.jsonl --reranker any --out out.json", 2, "--reranker needs --kb"),
         (f"{_LINK} --find-mentions nowhere", 2, "--find-mentions 'nowhere': no such file or folder"),
-        # documents and knowledge bases
         ("link absent.jsonl --kb kb.jsonl --out out", 3, "absent.jsonl"),
         ("link all.jsonl --format pubtator --kb kb.jsonl --out out", 3, "all.jsonl"),
         ("link bad.jsonl --kb kb.jsonl --out out", 3, "bad.jsonl, line 2, 'D99': 'text' of a document must be a"),
@@ -109,7 +105,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("tune test.jsonl --method minimax --out out.json", 2, "minimax"),
         ("tune test.jsonl --objective nil_f1 --out out.json", 2, "nil_f1"),
         ("train encoder train.jsonl --encoder x --set best=ari --out out", 2, "best chooses the model by its score on"),
-        # outputs that are something else, or inputs
         ("link test.jsonl --kb kb.jsonl --out thesis", 2, "thesis exists and is not a"),
         ("link test.jsonl --kb kb.jsonl --out ids", 2, "ids exists and is not a"),
         ("link test.jsonl --kb kb.jsonl --out ids/run", 2, "ids is not a writable folder"),
@@ -136,7 +131,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("kb index kb.jsonl --out thesis", 2, "thesis exists and is not an index of a knowledge base"),
         ("explore spoilt --no-texts", 2, "give --out FILE, or leave --no-texts out"),
         ("explore spoilt --out page.txt", 2, "the file's ending must be .html or .htm"),
-        # runs
         ("evaluate", 2, "Missing argument 'RUN"),
         ("evaluate absent", 3, "absent"),
         ("evaluate spoilt", 3, "manifest.json"),
@@ -145,7 +139,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("add absent", 2, "Missing option '--out'"),
         ("add absent --out two", 2, "nothing to add: give documents, --corrections, --remove"),
         ("add absent test.jsonl --anew --out two", 2, "exclude each other"),
-        # files of clusters
         ("score", 2, "KEY"),
         ("score key.conll", 2, "RESPONSE"),
         ("score key.conll odd.conll odd.conll", 2, "two systems are the same file or folder"),

@@ -360,5 +360,4 @@ def test_markers_begin_as_the_mean_of_what_spelt_them(kind: str, request: pytest
     torch.testing.assert_close(after[known:], torch.stack([(before[7] + 2 * before[8]) / 3, before[9]]))
     assert marked.model.config.vocab_size == known + 2
     assert marked.fingerprint == tower.with_markers({"[START]": [7, 8, 8], "[END]": [9]}).fingerprint
-    # The tower itself is as it was.
     assert (len(tower.tokenizer), Tower.of(tower.model, tower.tokenizer).fingerprint) == (known, tower.fingerprint)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "tests", "benchmarks")
 
 BUDGETS = {
-    "arbo": 1268,  # 2,200 with pipeline, text, kb and sample
+    "arbo": 1274,  # 2,200 with pipeline, text, kb and sample
     "arbo/cli": 2601,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
     "arbo/corrections": 1228,  # 1,000 before several entities, ids, whole names, pairs, later sittings, agreement (100)
     "arbo/data": 2702,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
@@ -45,7 +45,7 @@ BUDGETS = {
     "eval": 2986,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_272, 26_012, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_278, 26_000, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

@@ -142,7 +142,6 @@ def test_probabilities_by_hand() -> None:
     expected = [[5 / 8, 2 / 8, 1 / 8], [2 / 3, 1 / 3, NONE], [1, NONE, NONE], [NONE] * 3]
     np.testing.assert_allclose(after.scores, expected, rtol=1e-6)
     assert after.made_by == {"encoder": "none", "reranker": {"encoder": "oracle"}, "skip_margin": None}
-    # What is no candidate is never read.
     assert sorted(own.asked) == [("m0", "E0"), ("m0", "E1"), ("m0", "E2"), ("m1", "E0"), ("m1", "E1"), ("m2", "E0")]
 
 

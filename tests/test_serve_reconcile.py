@@ -18,7 +18,6 @@ from arbo.serve.service import Service
 
 FEVERS = Reconciliation(service_of(), "fevers")
 
-# By hand from the schemas of the specification
 _URL, _NAMED = "^https?://", {"id": str, "name": str, "description?": str}
 _PLACE = {"service_url": _URL, "service_path": "^/"}
 MANIFEST = {
