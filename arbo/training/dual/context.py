@@ -22,22 +22,26 @@ from arbo.engine import Ids
 
 
 def half_of(corpus: Corpus) -> Corpus:
-    """Return half of the documents, so that as few as possible of the others share clusters or words with them.
+    """Return half of the documents, every other topic, so that few of the others share clusters or words with them.
 
-    Documents that share clusters are one part. Each part is followed by that of those left with the most similar words.
+    Documents that share clusters are one part; a topic has parts of which one has the most similar words to another.
     """
     n, label = len(corpus), Gold.of(corpus).classes
-    ends = corpus.tables.home[label >= 0], n + label[label >= 0]
-    links = csr_array((np.ones(len(ends[0])), ends), shape=(n + label.max(initial=0) + 1,) * 2)
-    part = np.unique(connected_components(links, directed=False)[1][:n], return_inverse=True)[1]
+    part = _components(n + label.max(initial=0) + 1, corpus.tables.home[label >= 0], n + label[label >= 0])[:n]
     words = normalize(csr_array((np.ones(n), (part, np.arange(n)))) @ hashed_words([one.text for one in corpus]))
-    place, last = np.full(len(words.indptr) - 1, -1), 0
-    for number in range(len(place)):
-        place[last] = number
-        alike = (words @ words[[last]].T).toarray().ravel()
-        last = int(np.argmax(np.where(place < 0, alike, -1)))
-    chosen = np.argsort(place[part], kind="stable")[: (n + 1) // 2]
-    return corpus.of_tables(corpus.tables.taken(np.sort(chosen)))
+    every = np.arange(words.shape[0])
+    alike = ((words @ words[[one]].T).toarray().ravel() * (every != one) for one in every)
+    topic = _components(len(every), every, np.array([*map(np.argmax, alike)]))[part]
+    return corpus.of_tables(corpus.tables.taken(np.sort(np.lexsort((topic, topic % 2))[: (n + 1) // 2])))
+
+
+def _components(n: int, source: Ids, target: Ids) -> Ids:
+    """Number the connected components of ``n`` nodes by their first node; (nodes,)."""
+    links = csr_array((np.ones(len(source)), (source, target)), shape=(n, n))
+    _, first, component = np.unique(
+        connected_components(links, directed=False)[1], return_index=True, return_inverse=True
+    )
+    return np.argsort(np.argsort(first))[component]
 
 
 class Windows(NamedTuple):
