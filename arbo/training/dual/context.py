@@ -27,21 +27,15 @@ def half_of(corpus: Corpus) -> Corpus:
     Documents that share clusters are one part; a topic has parts of which one has the most similar words to another.
     """
     n, label = len(corpus), Gold.of(corpus).classes
-    part = _components(n + label.max(initial=0) + 1, corpus.tables.home[label >= 0], n + label[label >= 0])[:n]
+    ends = corpus.tables.home[label >= 0], n + label[label >= 0]
+    links = csr_array((np.ones(len(ends[0])), ends), shape=(n + label.max(initial=0) + 1,) * 2)
+    part = connected_components(links, directed=False)[1][:n]  # numbered by their first documents, as topics below
     words = normalize(csr_array((np.ones(n), (part, np.arange(n)))) @ hashed_words([one.text for one in corpus]))
     every = np.arange(words.shape[0])
     alike = ((words @ words[[one]].T).toarray().ravel() * (every != one) for one in every)
-    topic = _components(len(every), every, np.array([*map(np.argmax, alike)]))[part]
+    nearest = csr_array((np.ones(len(every)), (every, [*map(np.argmax, alike)])), shape=(len(every),) * 2)
+    topic = connected_components(nearest, directed=False)[1][part]
     return corpus.of_tables(corpus.tables.taken(np.sort(np.lexsort((topic, topic % 2))[: (n + 1) // 2])))
-
-
-def _components(n: int, source: Ids, target: Ids) -> Ids:
-    """Number the connected components of ``n`` nodes by their first node; (nodes,)."""
-    links = csr_array((np.ones(len(source)), (source, target)), shape=(n, n))
-    _, first, component = np.unique(
-        connected_components(links, directed=False)[1], return_index=True, return_inverse=True
-    )
-    return np.argsort(np.argsort(first))[component]
 
 
 class Windows(NamedTuple):
