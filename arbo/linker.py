@@ -277,9 +277,12 @@ class Linker:
         return replace(self, **changes)
 
     def learnt(self, corpus: Corpus) -> list[str]:
-        """Return a warning for each model that was trained on some of these documents."""
+        """Return a warning for each model that was trained on some of these documents, and for edges of an encoder."""
         models = {"the encoder": self.encoder, "the reranker": self._reranker, "the edge model": self.edges}
-        return warnings_of(corpus.tables, models)
+        made = getattr(self.edges, "trained", {}).get("encoder", {})
+        other = "weights" in made and made["weights"] != self.encoder.settings.get("weights")
+        lacking = [f"the edge model weighs by the encoder {made['model']!r}, which is not this one"] if other else []
+        return [*warnings_of(corpus.tables, models), *lacking]
 
     def undivided(self) -> Self:
         """Return a linker that compares each mention, without a domain, with the entities of all domains and types."""

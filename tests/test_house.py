@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "tests", "benchmarks")
 
 BUDGETS = {
-    "arbo": 1274,  # 2,200 with pipeline, text, kb and sample
-    "arbo/cli": 2601,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
+    "arbo": 1277,  # 2,200 with pipeline, text, kb and sample
+    "arbo/cli": 2602,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
     "arbo/corrections": 1228,  # 1,000 before several entities, ids, whole names, pairs, later sittings, agreement (100)
     "arbo/data": 2702,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
     "arbo/edges": 2089,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
@@ -34,18 +34,18 @@ BUDGETS = {
     "arbo/linking": 1490,  # 1,400 with the linker
     "arbo/pipeline": 461,
     "arbo/results": 2205,  # 2,400
-    "arbo/retrieval": 1146,  # 1,000
+    "arbo/retrieval": 1145,  # 1,000
     "arbo/sample": 23,
     "arbo/scale": 567,  # 700
     "arbo/serve": 761,  # closes connections that wait
     "arbo/spans": 1082,  # 1,100 before a tagger (270)
     "arbo/text": 718,  # normalises many names in one pass; signs
-    "arbo/training": 2385,  # 3,200
+    "arbo/training": 2399,  # 3,200
     "clustering": 3497,  # 4,500
     "eval": 2986,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_276, 26_000, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_293, 26_000, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

@@ -99,7 +99,7 @@ def halved() -> arbo.Corpus:
 @pytest.mark.parametrize("has_kb", [True, False])
 def test_all_parts_go_together(bert: Tower, tmp_path: Path, has_kb: bool) -> None:
     """Each way of positives with some way of negatives, and each of negatives."""
-    of_entities = set() if has_kb else {"entity", "random", "mixed", "in-batch-mixed"}
+    of_entities = {"all"} if has_kb else {"all", "entity", "random", "mixed", "in-batch-mixed"}
     ways = (PositiveStrategy, NegativeStrategy)
     positives, negatives = ([name for name in get_args(kind) if name not in of_entities] for kind in ways)
     for place, (first, second) in enumerate(zip(cycle(positives), negatives * 2, strict=False)):

@@ -395,7 +395,7 @@ def two_towers(bert: Tower) -> arbo.DualEncoder:
         (dual_of(TWO, negatives="mixed"), "negatives 'mixed' needs a knowledge base"),
         (
             dual_of(TWO, positives="all", negatives="knn"),
-            "need an encoder of --preset context",
+            "need an encoder that reads as preset",
         ),
         (dual_of(TWO, best="recall@16"), "best 'recall@16' needs a knowledge base; without one, choose .* 'ari'"),
         (dual_of(TWO, start=two_towers), "two towers needs a knowledge base; without one"),

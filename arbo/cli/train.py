@@ -80,8 +80,8 @@ def _preset(text: str) -> Any:
 
 
 _ENCODER_PRESET = (
-    "arboel; pel, with proxies; amh-dual or amh-mean, with adaptive mixup; or, for `arbo train edges --encoder`, "
-    "context: half of DOCS teach which mentions mean the same. [default: none]"
+    "arboel; pel, with proxies; amh-dual or amh-mean, with adaptive mixup. Or context, without --kb: an encoder for "
+    "`arbo train edges`, which learns from half of DOCS. [default: none]"
 )
 
 
@@ -113,7 +113,7 @@ def encoder(
         raise UsageError("best chooses the model by its score on --dev; add --dev, or leave best out")
     learning, reads = (None, None) if preset is None else PRESETS[preset]
     defaults = learning or (config.WITHOUT_KB if kb is None else config.TrainingConfig())
-    if kb is None:
+    if kb is None and defaults.best.startswith("recall"):
         defaults = replace(defaults, best=config.WITHOUT_KB.best)
     settings = how.of(TRAINING, defaults)
     start = arbo.DualEncoder.from_pretrained(encoder, reads)
@@ -123,16 +123,17 @@ def encoder(
     documents, base, held_out = how.of(READING).all(docs, kb, dev)
     _say_trained_on(documents, base)
     expand = how.of(ABBREVIATIONS).expand_abbreviations
-    teaches = settings.positives == "all"
-    if dev is None and not teaches:
+    for_edges = settings.positives == "all"
+    if dev is None and not for_edges:
         console.warn("without --dev the last model is kept, and its thresholds are not tuned; run `arbo tune`")
     more: Any = {"dev": held_out, "options": _run_options(), "expand_abbreviations": expand}
     trained = arbo.train(start, documents, base, out=out, config=settings, **more)
     entity, mention = ("none" if limit >= NO_LIMIT[trained.metric] else f"{limit:.3f}" for limit in trained.threshold)
-    verb = "train edges" if teaches else "discover" if kb is None else "link"
-    verb = f"arbo {verb} DOCS{' --dev DEV' * teaches} --encoder {out}"
+    verb = "train edges" if for_edges else "discover" if kb is None else "link"
+    verb = f"arbo {verb} DOCS{' --dev DEV' * for_edges} --encoder {out}"
     verb += " --set expand_abbreviations=false" * (not expand)
-    text = f"default thresholds {entity} (entity) and {mention} (mention)\nnext: {verb} ..."
+    limits = f"default thresholds {entity} (entity) and {mention} (mention)"
+    text = f"{'half of DOCS have taught it' if for_edges else limits}\nnext: {verb} ..."
     _report(out, trained.settings, settings, text)
 
 

@@ -313,14 +313,13 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
     vectors: Any = encode() if earlier is None else None
     anew = partial(nearest_within, queries=vectors, search_all=search_all)
     search: Callable[..., Neighbors] = anew if earlier is None else earlier.nearest_within
-    candidates = neighbors = Neighbors.empty(len(inputs), 0)
+    candidates = neighbors = Neighbors.empty(n := len(inputs), 0)
     if entities is not None and inputs:
         how: Any = {"metric": encoder.metric, "progress": announce("nearest entities")}
         candidates = search(entity_groups, things=entities, k=min(settings.candidates, entities.entities.n), **how)
     if inputs:
         how = {"metric": encoder.metric, "progress": announce("nearest mentions"), "within": settings.within}
-        together = groups.among_mentions(groups_of, first)
-        neighbors = search(together, things=vectors, k=min(settings.k, len(inputs) - 1), **how)
+        neighbors = search(groups.among_mentions(groups_of, first), things=vectors, k=min(settings.k, n - 1), **how)
     if first is not None and neighbors.ids.shape[1]:
         more = np.flatnonzero(first != np.arange(len(first)))
         neighbors.ids[more, 0], neighbors.dissimilarity[more, 0] = first[more], engine.SAME
@@ -328,10 +327,6 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
     def distance(mention: Ids, entity: Ids) -> Floats:
         assert entities is not None  # otherwise there is no entity to ask for
         return engine.pair_dissimilarity(encode(), entities.whole, mention, entity, metric=encoder.metric)
-
-    def alike(first: Ids, second: Ids) -> Floats:
-        apart = engine.pair_dissimilarity(encode(), encode(), first, second, metric=encoder.metric)
-        return engine.offset_of(encoder.metric) - apart
 
     nearest = Retrieval(
         inputs,
@@ -346,9 +341,13 @@ def retrieve(mentions: Mentions, settings: SearchSettings, announce: Announce, s
         settings.within,
         as_before=None if earlier is None else earlier.as_before(neighbors),
         links=None if earlier is None else earlier.links,
-        alike=None if isinstance(encoder, NgramEncoder) else alike,
+        alike=None if isinstance(encoder, NgramEncoder) else partial(_similarity, encode, encoder.metric),
     )
     return _spelled(nearest, settings.kb) if settings.kb else nearest
+
+
+def _similarity(encode: Callable[[], Vectors], metric: Metric, first: Ids, second: Ids) -> Floats:
+    return engine.offset_of(metric) - engine.pair_dissimilarity(encode(), encode(), first, second, metric=metric)
 
 
 def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:

@@ -40,17 +40,17 @@ _AMH = TrainingConfig(
 _IN_CONTEXT = TrainingConfig(
     positives="all", negatives="in-batch", epochs=8, batch_size=256, learning_rate=4e-5, best="conll"
 )
-_READS_AROUND = EncoderConfig(mention="[CLS] {left}{mention}{right} [SEP]", pooling="mention", max_length=256)
+READS_AROUND = EncoderConfig(mention="[CLS] {left}{mention}{right} [SEP]", pooling="mention", max_length=256)
 
 PRESETS: Mapping[PresetName, tuple[TrainingConfig, EncoderConfig]] = {
     "arboel": (_ARBOEL, EncoderConfig.in_context()),
     "pel": (_PEL, _PEL_READS),
     "amh-dual": (_AMH, EncoderConfig.in_context(**_MARKED)),
     "amh-mean": (_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
-    "context": (_IN_CONTEXT, _READS_AROUND),
+    "context": (_IN_CONTEXT, READS_AROUND),
 }
 """ArboEL (with the arborescence), the proxy paper without its regulariser, and adaptive mixup with its scores DUAL and
-Pooling Mean (equations 4 and 5); each has two transformers, one for mentions and one for entities."""
+Pooling Mean (equations 4 and 5); each has two transformers, one for entities. Then an encoder for edges."""
 
 _PEL_PAIRS = CrossEncoderConfig(
     mention=_MARKED["mention"], entity=_PEL_ENTITY.removeprefix("[CLS] "), pooling="mean", candidates=16

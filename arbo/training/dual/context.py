@@ -1,7 +1,7 @@
 """Training in context: an encoder reads whole documents, and learns which of their mentions mean the same.
 
 A step reads a document and those with the most similar words. The vector of a mention, the mean of its tokens, is
-drawn to those of all mentions of its cluster there, and away from the others. Linking reads each mention in a window.
+drawn to those of all mentions of its cluster there, and away from the others. Linking centres a window on each mention.
 """
 
 import re
@@ -22,10 +22,15 @@ from arbo.engine import Ids
 
 
 def half_of(corpus: Corpus) -> Corpus:
-    """Return half of the documents, every other topic, so that few of the others share clusters or words with them.
+    """Return half of the annotated documents, every other topic, so that few others share clusters or words with them.
 
-    Documents that share clusters are one part; a topic has parts of which one has the most similar words to another.
+    Documents that share clusters are one part; a topic has parts of which one has the most similar words to another. A
+    topic is divided if it is the only one, or to fill the half.
     """
+    annotated = np.unique(corpus.tables.home[Gold.of(corpus).classes >= 0])
+    if not len(annotated):
+        return corpus
+    corpus = corpus.of_tables(corpus.tables.taken(annotated))
     n, label = len(corpus), Gold.of(corpus).classes
     ends = corpus.tables.home[label >= 0], n + label[label >= 0]
     links = csr_array((np.ones(len(ends[0])), ends), shape=(n + label.max(initial=0) + 1,) * 2)
@@ -49,7 +54,7 @@ class Windows(NamedTuple):
     @classmethod
     def of(cls, speller: Speller, mentions: Sequence[MentionInput]) -> Self:
         """Tokenise the documents of mentions, which are grouped by document."""
-        rows, places, half = list[TokenRow](), list[tuple[int, int, int]](), speller.room // 2
+        rows, places, half = list[TokenRow](), list[tuple[int, int, int]](), max(1, speller.room // 2)
         for _, group in groupby(mentions, lambda item: item.document.id):
             items, n_before = list(group), len(rows)
             ((ids, offsets),) = speller.spell_with_offsets([re.sub(r"\s", " ", items[0].document.text)])

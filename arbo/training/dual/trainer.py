@@ -32,6 +32,7 @@ from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.frame import check_start, embeddings, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import Pairs, chosen, comparable, mention_losses, supervised_contrastive
+from arbo.training.presets import READS_AROUND
 
 _TOGETHER = 8  # number of windows that a transformer reads at a time
 
@@ -211,11 +212,12 @@ class ContextTrainer(DualTrainer):
         """Choose nothing: all other mentions of a step are positives or negatives."""
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:  # type: ignore[override]
-        """Return mentions, as many or more: those of the first one's document and of the documents most like it."""
+        """Return mentions of a domain, about as many: those of the first one's document and of those most like it."""
         alike = (self.words @ self.words[self.document[mentions[0]]].T).toarray().ravel()
         nearest = np.argsort(-alike, kind="stable")
         n = np.searchsorted(np.cumsum(np.bincount(self.document)[nearest]), len(mentions)) + 1
-        return np.flatnonzero(np.isin(self.document, nearest[:n]))
+        domain = self.data.rivals.domain
+        return np.flatnonzero(np.isin(self.document, nearest[:n]) & (domain == domain[mentions[0]]))
 
     def encoded(self, mentions: Ids) -> Tensor:
         """Return the vectors of mentions; (mentions, dim)."""
@@ -227,13 +229,14 @@ class ContextTrainer(DualTrainer):
         return torch.stack([tokens[row][begin:end].mean(dim=0) for row, begin, end in spans])
 
     def add_gradients(self, step: int, batch: Ids, share: float) -> float:  # type: ignore[override]
-        """Add the gradients of the mean loss of a batch, all of which is in memory, and return the loss."""
+        """Add the gradients of the mean loss of a batch, which is in memory as a whole in each process; return it."""
         torch.manual_seed(self.dropout_seed(step))
         vectors = comparable(self.prepared(batch).float(), self.model.metric)
         label = torch.from_numpy(self.data.cluster[batch]).to(vectors.device)
-        loss = supervised_contrastive((self.config.scale or 20.0) * vectors @ vectors.T, label)
+        scale = self.config.scale or (20.0 if self.model.metric == "cosine" else 1.0)
+        loss = supervised_contrastive(scale * vectors @ vectors.T, label)
         self.accelerator.backward(loss)
-        return float(loss.detach())
+        return float(loss.detach() / self.accelerator.num_processes)
 
 
 def train(
@@ -281,8 +284,7 @@ def train(
         raise UsageError(f"{wrong}; choose a larger batch_size, or other negatives")
     trainer = ContextTrainer if config.positives == "all" else DualTrainer
     if trainer is ContextTrainer:
-        if has_kb or encoder.config.pooling != "mention" or "left" not in encoder.spellers[0].template.fields:
-            raise UsageError("positives 'all' need an encoder of --preset context, and no knowledge base")
+        _check_in_context(encoder, has_kb)
         documents = half_of(Corpus.of(documents))
     how = {"clusters": config.positives != "entity", "expand_abbreviations": expand_abbreviations}
     corpora, data = sets_of(documents, dev, kb, **how)
@@ -299,6 +301,13 @@ def train(
     with training(out, job_of(corpora, kb, config, **what), config, options) as workplace:
         trainer(encoder, data["documents"], data.get("dev"), config, workplace).run(finish)
     return DualEncoder.from_pretrained(workplace.target)
+
+
+def _check_in_context(encoder: DualEncoder, has_kb: bool) -> None:
+    if has_kb:
+        raise UsageError("positives 'all' (preset context) learn from clusters alone; leave the knowledge base out")
+    if (encoder.config.mention, encoder.config.pooling) != (READS_AROUND.mention, READS_AROUND.pooling):
+        raise UsageError("positives 'all' need an encoder that reads as preset context does; add it")
 
 
 def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
