@@ -257,7 +257,7 @@ def train(
 
     Args:
         encoder: the model to start from; it is not changed.
-        documents: annotated documents, or any input of `Corpus.of`.
+        documents: annotated documents, or any input of `Corpus.of`; with positives ``all``, half of them teach.
         kb: the knowledge base; None, or an empty one, to train on gold clusters alone.
         out: the model folder to write. An interrupted training resumes from ``OUT.training``, with the same losses.
         dev: annotated development documents. They select the best model after each epoch, and the default thresholds
