@@ -12,13 +12,12 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.preprocessing import normalize
 
 from arbo.data import Corpus, MentionInput
 from arbo.data.gold import Gold
 from arbo.edges.features import hashed_words
 from arbo.encoders.templates import Speller, TokenRow
-from arbo.engine import Ids
+from arbo.engine import Ids, Vectors, nearest
 
 
 def half_of(corpus: Corpus) -> Corpus:
@@ -27,20 +26,18 @@ def half_of(corpus: Corpus) -> Corpus:
     Documents that share clusters are one part; a topic has parts of which one has the most similar words to another. A
     topic is divided if it is the only one, or to fill the half.
     """
-    annotated = np.unique(corpus.tables.home[Gold.of(corpus).classes >= 0])
-    if not len(annotated):
+    label = Gold.of(corpus).classes
+    label, (rows, home) = label[label >= 0], np.unique(corpus.tables.home[label >= 0], return_inverse=True)
+    if not (n := len(rows)):
         return corpus
-    corpus = corpus.of_tables(corpus.tables.taken(annotated))
-    n, label = len(corpus), Gold.of(corpus).classes
-    ends = corpus.tables.home[label >= 0], n + label[label >= 0]
-    links = csr_array((np.ones(len(ends[0])), ends), shape=(n + label.max(initial=0) + 1,) * 2)
+    links = csr_array((np.ones(len(home)), (home, n + label)), shape=(n + label.max() + 1,) * 2)
     part = connected_components(links, directed=False)[1][:n]  # numbered by their first documents, as topics below
-    words = normalize(csr_array((np.ones(n), (part, np.arange(n)))) @ hashed_words([one.text for one in corpus]))
-    every = np.arange(words.shape[0])
-    alike = ((words @ words[[one]].T).toarray().ravel() * (every != one) for one in every)
-    nearest = csr_array((np.ones(len(every)), (every, [*map(np.argmax, alike)])), shape=(len(every),) * 2)
-    topic = connected_components(nearest, directed=False)[1][part]
-    return corpus.of_tables(corpus.tables.taken(np.sort(np.lexsort((topic, topic % 2))[: (n + 1) // 2])))
+    words = csr_array((np.ones(n), (part, np.arange(n)))) @ hashed_words([corpus[row].text for row in rows.tolist()])
+    every = np.arange(words.shape[0], dtype=np.int32)
+    near = nearest(Vectors.of(words), Vectors.of(words), 1, self_ids=every).ids[:, 0]
+    alike = csr_array((near >= 0, (every, np.maximum(near, 0))), shape=(len(every),) * 2)
+    topic = connected_components(alike, directed=False)[1][part]
+    return corpus.of_tables(corpus.tables.taken(np.sort(rows[np.lexsort((topic, topic % 2))[: (n + 1) // 2]])))
 
 
 class Windows(NamedTuple):
