@@ -13,7 +13,7 @@ from .forest import EntityEdges, Forest, hang_on_entities
 from .graph import Graph
 from .kernels import kernel
 from .spanning import joining_edges, spanning_forest
-from .union_find import find, join, label_components, singletons
+from .union_find import find, join, singletons
 
 
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
@@ -49,7 +49,7 @@ class MergeTree:
     def cut(self, threshold: float = np.inf) -> Ids:
         """Label each leaf with the smallest leaf of its cluster, after all merges of at most the height ``threshold``.
 
-        Nearly O(leaves) time, whatever the number of edges. Raise ValueError if ``threshold`` is NaN.
+        O(leaves) time, independent of the number of edges. Raise ValueError if ``threshold`` is NaN.
 
         >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], [0.1, 0.5, 0.2], n_entities=0, n_nodes=4)
         >>> tree = merge_tree(graph)
@@ -61,9 +61,7 @@ class MergeTree:
         with np.errstate(over="ignore"):
             limit = self.height.dtype.type(threshold)
         merges = int(np.searchsorted(self.height, limit, side="right"))
-        label = np.arange(self.n_leaves, dtype=self.source.dtype)
-        label_components(self.source[:merges], self.target[:merges], label)
-        return label
+        return _cut(self.n_leaves, self.left[:merges], self.right[:merges])
 
 
 def merge_tree(graph: Graph) -> MergeTree:
@@ -115,3 +113,14 @@ def merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
         root = join(sets, a, b)
         smallest[root], node[root] = first, n_leaves + i
     return left, right
+
+
+@kernel
+def _cut(n_leaves: int, left: Ids, right: Ids) -> Ids:
+    label = np.empty(n_leaves + len(left), left.dtype)
+    label[:n_leaves] = np.arange(n_leaves)
+    for i in range(len(left)):
+        label[n_leaves + i] = label[left[i]]
+    for i in range(len(left) - 1, -1, -1):
+        label[left[i]] = label[right[i]] = label[n_leaves + i]
+    return label[:n_leaves].copy()

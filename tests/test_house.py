@@ -41,11 +41,11 @@ BUDGETS = {
     "arbo/spans": 1082,  # 1,100 before a tagger (270)
     "arbo/text": 718,  # normalises many names in one pass; signs
     "arbo/training": 2396,  # 3,200
-    "clustering": 3497,  # 4,500
+    "clustering": 3506,  # 4,500
     "eval": 2986,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_290, 26_000, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 34_299, 26_000, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

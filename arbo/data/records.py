@@ -29,7 +29,7 @@ class Records(Generic[Item]):
 
     `on_error="fail"` raises an error at the first malformed record. `"skip"` leaves malformed records out, counts them,
     and logs their places and errors (see `arbo.errors.shown`). A file that cannot be read is never skipped, unless it
-    is a document (`arbo.formats.text`). Items before the last few thousand are rows of tables.
+    is one document (`arbo.formats.text`). Items before the last few thousand are rows of tables.
     """
 
     def __init__(self, kind: Literal["documents", "entities"], on_error: OnError = "fail") -> None:
