@@ -131,7 +131,7 @@ class Browser:
 
     def go(self, address: str) -> None:
         """Go to an address of the page, and wait until its view is drawn."""
-        before = self.run("document.querySelector('#main').dataset.ready")
+        before = self.until("document.querySelector('#main')?.dataset.ready")  # after a reload, there is none at first
         if self.run("location.hash") == address:
             return
         self.run(f"location.hash = {json.dumps(address)}")
