@@ -60,7 +60,7 @@ class Linker:
             package, or a name on the Hugging Face Hub; or a `SentenceTransformer` or another object that has its method
             ``encode``. The default, ``ngram`` (character n-grams), needs no weights.
         config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``; None: those of
-            the edge model for a knowledge base, otherwise the defaults.
+            the edge model, unless they are for a knowledge base and there is none; otherwise the defaults.
         announce: shows the progress of what takes more than two seconds, see `arbo.progress`; by default a bar.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
@@ -108,7 +108,8 @@ class Linker:
 
             vars(self)["edges"] = EdgeModel.load(self.edges)
         if not isinstance(self.config, LinkerConfig):
-            own = getattr(self.edges, "config", {}) if self.config is None and self.kb else self.config
+            links = self.kb or getattr(self.edges, "entities", None) is None
+            own = getattr(self.edges, "config", {}) if self.config is None and links else self.config
             vars(self)["config"] = LinkerConfig.from_dict(own or {})
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
@@ -329,7 +330,7 @@ class Linker:
         linker = linker.configured(config=replace(self.config, evidence=evidence, treat_as=reads))._suited(None)
         edges: Any = linker.edges
         settings = made["encoder"].get("edges", {})
-        if "model" not in settings or edges is None or edges.settings.keys() != settings.keys():
+        if edges is None or edges.settings.keys() != settings.keys():
             return linker
         return linker.configured(edges=edges.frozen(settings, memory.arrays))
 

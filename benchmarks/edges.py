@@ -14,10 +14,12 @@ edges and 0.9 on edges between mentions, in all rows.
 genres: `default` with the settings that their development documents chose. `n-grams`: no thresholds.
 
 **clusters**: entities and events of ECB+, gold mentions, no topics, no knowledge base. `n-grams`: the threshold chosen
-on the development part by ARI. `trained on ...`: learnt edges with the threshold 0.5, or chosen the same way.
+on the development part by ARI. `trained on ...`: learnt edges with the settings that their development part chose by
+CoNLL (default), or chosen the same way; edges of GUM, which link, with the threshold 0.5.
 
-**context**: clusters of ECB+ by learnt edges, default threshold, with n-grams and with an encoder that `arbo train
-encoder --preset context` trained on the entities and events of half of the training part (all-MiniLM-L6-v2).
+**context**: clusters of ECB+ by learnt edges, which keep the settings that the development part chose, with n-grams and
+with an encoder that `arbo train encoder --preset context` trained on the entities and events of half of the training
+part (all-MiniLM-L6-v2).
 
 **pairs**: average precision of the probability that two mentions mean the same, over the pairs that are compared;
 `letters` is the similarity of character n-grams alone.
@@ -200,7 +202,7 @@ def in_context() -> Iterator[tuple[str, Row]]:
         for system, own in systems.items():
             edges = arbo.train_edges(parts["train"], parts["dev"], linker=own)
             for part in PARTS[1:]:
-                row = of_clusters(own.configured(edges=edges).discover(parts[part]))
+                row = of_clusters(arbo.Linker(encoder=own.encoder, edges=edges).discover(parts[part]))
                 yield "context", {"corpus": name, "part": part, "edges": system, **row}
 
 

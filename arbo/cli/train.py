@@ -193,9 +193,10 @@ def edges(
         f"trained on {pairs} pairs; written to {out}\n"
     )
     if chosen := model.config:
-        limits = (chosen[f"{kind}_threshold"] for kind in ("entity", "mention"))
+        limits = (chosen[f"{kind}_threshold"] for kind in ("entity", "mention")[kb is None :])
         words = ",".join("none" if limit is None else f"{limit:.3f}" for limit in limits)
-        text += f"--dev chose --method {chosen['method']} --k {chosen['k']} --threshold {words}, which {out} keeps\n"
+        method = f"--method {chosen['method']} " if kb else ""
+        text += f"--dev chose {method}--k {chosen['k']} --threshold {words}, which {out} keeps\n"
     own = f" --encoder {model.trained['encoder']['model']}" if "model" in model.trained["encoder"] else ""
     text += f"next: arbo {'link DOCS --kb KB' if kb else 'discover DOCS'}{own} --edges {out} ..."
     console.answer({"edges": str(out), **model.settings}, text)

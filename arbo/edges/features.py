@@ -1,8 +1,9 @@
 """Facts about a mention that are cheap to compute, such as its words, its kind and its place, and features of pairs.
 
-Every fact depends on the mention and its document alone, so that the weight of an edge never changes when other
-documents are added or removed. Pairs are two mentions, or a mention and a name of an entity. Mentions are compared that
-are near in their document, alike in words, or neighbours by the encoder.
+Every fact depends on the mention and its document alone and, in discovery, on the documents of the run when it began,
+so that the weight of an edge never changes when documents are added or removed. Pairs are two mentions, or a mention
+and a name of an entity. Mentions are compared that are near in their document, alike in words, or neighbours by the
+encoder.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from scipy.sparse import csr_matrix
 
 from arbo.data import KnowledgeBase, MentionInput
 from arbo.data.arrow import codes_of
-from arbo.engine import Bools, Floats, Ids, Neighbors, ranges, sorted_unique
+from arbo.engine import Bools, Floats, Ids, Neighbors, Vectors, nearest, ranges, sorted_unique
+from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import Retrieval
 from arbo.text.names import normalize_name
 from arbo.text.phrases import PRONOUNS, TOKEN, head_of, tokens_of
@@ -42,6 +44,7 @@ _AFTER = "'s , ) is was are were and of in who which has had said be ("
 _PART = re.compile("[a-z]+")
 _CONTEXT = 150  # number of characters on either side of a mention that are its context
 _HASHES = 2**18
+_RARE, _NEAR_TEXTS = 64, 11  # numbers of words by which a text finds others, and of texts that it finds, itself too
 
 
 def _numbered(groups: Iterable[str]) -> dict[str, int]:
@@ -102,6 +105,7 @@ class Facts(NamedTuple):
     context: csr_matrix  # (mentions, hashes): the words around each mention, see `hashed_words`
     documents: csr_matrix  # (documents, hashes): the words of each document, see `hashed_words`
     alike: Callable[[Ids, Ids], Floats] | None  # see `Retrieval`
+    near: csr_matrix | None = None  # (documents, first texts), see `FirstTexts.near`; None if it links
 
     @classmethod
     def of(cls, mentions: Sequence[MentionInput], alike: Callable[[Ids, Ids], Floats] | None = None) -> Self:
@@ -136,6 +140,10 @@ class Facts(NamedTuple):
         phrase = (of["start"] > 0) & (of["start"] <= _DEFINITE) & (of["capitals"] == 0)
         return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
 
+    def with_stories(self, first: FirstTexts) -> Self:
+        """Return the facts with the first texts near each document."""
+        return type(self)(*self[:5], first.near(self.documents))
+
     def with_documents(self, retrieval: Retrieval) -> tuple[Retrieval, Retrieval]:
         """Return the retrieval, and one where a candidate is as near as to the nearest mention of the document.
 
@@ -155,6 +163,48 @@ def hashed_words(texts: Sequence[str]) -> csr_matrix:
     from sklearn.preprocessing import normalize
 
     return normalize(counts) if len(texts) else counts
+
+
+class FirstTexts(NamedTuple):
+    """The rare words of the texts of a run when it began, which it keeps, so that its weights stay when it grows.
+
+    Two texts that are near the same ones tell the same story, even in other words. They are searched by the words that
+    are rare in these texts, so that the time grows little faster than their number.
+    """
+
+    frequency: Ids  # (hashes,) in how many of these texts a word is
+    words: Ids  # (texts, words): the rarest words of each text, of those that others have too; -1 for none
+    weights: Floats  # (texts, words): minus their weights
+
+    @classmethod
+    def of(cls, texts: csr_matrix) -> Self:
+        """Collect the words of texts, see `hashed_words`."""
+        frequency = np.bincount(texts.indices, minlength=_HASHES)
+        return cls(frequency, *_rarest(texts, frequency, texts.shape[0]))
+
+    def near(self, texts: csr_matrix) -> csr_matrix:
+        """Return the cosines of each text with the nearest of these, as vectors of length 1; (texts, these texts)."""
+        lists = _rarest(texts, self.frequency, len(self.words)), (self.words, self.weights)
+        vectors, these = (Vectors.of(_matrix(ids, -weights, _HASHES)) for ids, weights in lists)
+        ids, dissimilarity = nearest(vectors, these, _NEAR_TEXTS)
+        cosines = np.where(ids >= 0, 1 - dissimilarity, 0)
+        length = np.linalg.norm(cosines, axis=1, keepdims=True)
+        return _matrix(ids, cosines / np.maximum(length, 1e-9), len(self.words))
+
+
+def _rarest(texts: csr_matrix, frequency: Ids, n: int) -> Neighbors:
+    """Return the words of texts that are rarest among ``n`` texts, but in two or more, and minus their weights."""
+    text, of_word = np.repeat(np.arange(texts.shape[0]), np.diff(texts.indptr)), frequency[texts.indices]
+    lists, some = Neighbors.empty(texts.shape[0], _RARE), of_word > 1
+    weight = texts.data[some] * np.log(n / of_word[some])
+    fill(lists, text[some], texts.indices[some], np.asarray(-weight, np.float32))
+    return lists
+
+
+def _matrix(columns: Ids, values: Floats, width: int) -> csr_matrix:
+    """Return a matrix with ``values[i, j]`` in row ``i`` and column ``columns[i, j]``, unless this is -1."""
+    row, at = np.nonzero(columns >= 0)
+    return csr_matrix((values[row, at], (row, columns[row, at])), shape=(len(columns), width))
 
 
 _COLUMNS = (
@@ -227,7 +277,7 @@ _WITHIN = ("sentences", "mentions", "words_between", "place", "inside", "same_be
 MENTION_FEATURES = (
     *(f"{side}_{name}" for side in ("first", "second") for name in _EITHER),
     *_COMPARED,
-    *("same_type", "same_class", "context", "documents", "similarity"),
+    *("same_type", "same_class", "context", "documents", "similarity", "near_documents"),
     *_WITHIN,
 )
 """The columns of `mention_features`."""
@@ -302,6 +352,8 @@ def mention_features(facts: Facts, first: Ids, second: Ids) -> Floats:
     columns.append(products(facts.documents, facts.documents, document[first], document[second]))
     columns.append(facts.alike(first, second) if facts.alike else np.full(len(first), np.nan))
     apart = document[first] != document[second]
+    near = np.nan if facts.near is None else products(facts.near, facts.near, document[first], document[second])
+    columns.append(np.where(apart, near, np.nan))
     columns += [np.where(apart, np.nan, column) for column in _within(facts, first, second)]
     return np.stack(columns, axis=1, dtype=np.float32, casting="unsafe")
 

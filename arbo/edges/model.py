@@ -8,7 +8,7 @@ knowledge base, edges lead back to an earlier mention of the document only if th
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -24,6 +24,7 @@ from arbo.edges.features import (
     MENTION_FEATURES,
     EntityNames,
     Facts,
+    FirstTexts,
     entity_features,
     mention_features,
     mention_pairs,
@@ -41,6 +42,7 @@ _KEYS = {"features": dict, "trained": dict, "config": dict}
 _FORMAT = Format("arbo-edges", 1, _KEYS, "an edge model", "train it again with arbo train edges")
 _FEATURES = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
 _TRACE = 2.0**-20
+_KEPT = "texts."  # what the names of the arrays of first texts begin with
 THRESHOLD = 0.5  # default threshold of an edge model: an edge is kept if it is more likely right than wrong
 _N_REASONS = 3
 LogOdds = npt.NDArray[np.float64]
@@ -57,15 +59,25 @@ class EdgeModel:
     trained: dict[str, Any]  # how, such as the numbers of pairs and the settings of the encoder; ready for JSON
     learnt: str = field(default="", repr=False)  # hashes of the documents behind it, see `arbo.data.fingerprint`
     config: dict[str, Any] = field(default_factory=dict, repr=False)  # of linking, the best for what calibrated it
+    first: FirstTexts | None = field(default=None, repr=False)  # what a run that grows keeps
     neighbors: ClassVar[int] = 16  # number of nearest mentions by the encoder that each mention is compared with
+
+    def frozen(self, settings: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the model with the arrays that a run keeps; ``settings`` are those of its model."""
+        first = [arrays[name] for name in map(_KEPT.__add__, FirstTexts._fields) if name in arrays]
+        return replace(self, first=FirstTexts(*first) if first else None)
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges into each mention from others.
 
         Each mention of ``retrieval`` should have at least `neighbors` neighbours.
         """
-        facts = Facts.of(retrieval.inputs, retrieval.alike)
-        weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k)) if k else retrieval
+        facts, kept = Facts.of(retrieval.inputs, retrieval.alike), dict[str, Any]()
+        if kb is None:
+            first = self.first or FirstTexts.of(facts.documents)
+            kept = {f"{_KEPT}{name}": array for name, array in first._asdict().items()}
+            facts = facts.with_stories(first)
+        weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k), kept=kept) if k else retrieval
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:
             weighed = replace(weighed, entities=self._entities(facts, retrieval, kb), offset=1.0)

@@ -3,9 +3,9 @@
 The arrays, with rows in the order of `Corpus.order`: ``mentions`` and ``mention_dissimilarity``, the nearest other
 mentions; ``entities`` and ``entity_dissimilarity``, the nearest rows of the knowledge base; ``vectors`` and
 ``vector_row`` or, with n-grams, whose vectors are made again in little time, the fitted state ``encoder.*``; ``kb.*``,
-hashes of the entities of the knowledge base; and, of a list, ``names.*``, the fields of `EarlierNames`. Further arrays
-are those of `arbo.corrections.edits`, `arbo.retrieval.reranking` and `arbo.results.graphs`. A run that cannot grow
-keeps its graph.
+hashes of the entities of the knowledge base; of a list, ``names.*``, the fields of `EarlierNames`; and of learnt edges,
+``texts.*``, those of `FirstTexts`. Further arrays are those of `arbo.corrections.edits`, `arbo.retrieval.reranking` and
+`arbo.results.graphs`. A run that cannot grow keeps its graph.
 """
 
 from collections import Counter

@@ -11,7 +11,16 @@ from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import are_known, learnt_from
 from arbo.data.gold import Gold
-from arbo.edges.features import EntityNames, Facts, distinct, entity_features, mention_features, mention_pairs, searched
+from arbo.edges.features import (
+    EntityNames,
+    Facts,
+    FirstTexts,
+    distinct,
+    entity_features,
+    mention_features,
+    mention_pairs,
+    searched,
+)
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids
@@ -40,6 +49,7 @@ class Compared(NamedTuple):
             learnt = are_known(corpus.tables, getattr(linker.encoder, "learnt", ""))
             alike = partial(_unlearnt, alike, learnt[corpus.tables.home[retrieval.inputs.rows]])
         facts, classes = Facts.of(retrieval.inputs, alike), Gold.of(corpus)
+        facts = facts.with_stories(FirstTexts.of(facts.documents)) if linker.kb is None else facts
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         label = classes.classes
         document, known = facts.columns["document"], known_elsewhere(retrieval, classes)
@@ -69,8 +79,8 @@ def train_edges(
     """Train a model to predict whether two mentions mean the same and, with ``kb``, whether a mention means an entity.
 
     Two mentions mean the same if they have the same gold ids or, without any, the same gold cluster. Boosted trees are
-    fitted to pairs of ``documents``, and their probabilities are calibrated on pairs of ``dev`` (Platt scaling). With
-    ``kb``, ``dev`` also chooses the settings of linking, see `Linker.tune`.
+    fitted to pairs of ``documents``, and their probabilities are calibrated on pairs of ``dev`` (Platt scaling), which
+    also chooses the settings of linking or, by CoNLL, of discovery, see `Linker.tune`.
 
     Args:
         documents: training documents, see `Linker.link`.
@@ -96,11 +106,13 @@ def train_edges(
     pairs = [len(correct) for _, correct in parts[0]]
     trained = {"pairs": pairs, "recall": recall(compared[1], held_out), "encoder": searching.encoder.settings}
     model = EdgeModel(forests[0], forests[1] if kb is not None else None, trained, learnt_from(train.tables))
-    if kb is None:
+    if kb is None and not known_elsewhere(compared[1].retrieval, Gold.of(held_out)).any():
         return model
     expand = searching.config.expand_abbreviations
-    links = searching.configured(edges=model, kb=kb.with_names_of(train, expand_abbreviations=expand) if names else kb)
-    return replace(model, config=links.tune(held_out, method="minimax").config.as_dict())
+    named = kb.with_names_of(train, expand_abbreviations=expand) if kb is not None and names else kb
+    score: Any = {"objective": "conll"} if kb is None else {"method": "minimax"}
+    tuned = searching.configured(edges=model, kb=named).tune(held_out, **score)
+    return replace(model, config=tuned.config.as_dict())
 
 
 def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
