@@ -60,7 +60,7 @@ class Linker:
             package, or a name on the Hugging Face Hub; or a `SentenceTransformer` or another object that has its method
             ``encode``. The default, ``ngram`` (character n-grams), needs no weights.
         config: settings of the graph and of its clustering, or a dict of them, such as ``{"k": 8}``; None: those of
-            the edge model, unless they are for a knowledge base and there is none; otherwise the defaults.
+            the edge model, if it was trained with a knowledge base as there is one, or without; or the defaults.
         announce: shows the progress of what takes more than two seconds, see `arbo.progress`; by default a bar.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`: a cross-encoder, or any
@@ -108,8 +108,8 @@ class Linker:
 
             vars(self)["edges"] = EdgeModel.load(self.edges)
         if not isinstance(self.config, LinkerConfig):
-            links = self.kb or getattr(self.edges, "entities", None) is None
-            own = getattr(self.edges, "config", {}) if self.config is None and links else self.config
+            suits = (getattr(self.edges, "entities", None) is not None) == bool(self.kb)
+            own = getattr(self.edges, "config", {}) if self.config is None and suits else self.config
             vars(self)["config"] = LinkerConfig.from_dict(own or {})
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:

@@ -280,7 +280,7 @@ def load_linker(how: Chosen, *, discovers: bool = False) -> arbo.Linker:
     if len(limits) > 2:
         raise UsageError(f"--threshold {threshold!r}: expected a number or `none`, or two of them separated by a comma")
     edges = arbo.EdgeModel.load(models.edges) if models.edges else None
-    own = edges.config if edges and not (discovers and edges.entities is not None) else {}
+    own = edges.config if edges and discovers == (edges.entities is None) else {}
     base = arbo.LinkerConfig.from_json(tuned) if tuned else arbo.LinkerConfig.from_dict(own, file=models.edges)
     settings = how.of(LINKER, base)
     if limits:
