@@ -13,6 +13,7 @@ from arbo.text.name_tokens import MOST, NUMBERED, ROMAN, VERSIONS, words_in
 from arbo.text.names import MAY_HAVE_SIGNS, signs_of
 
 _STATES = (", CO", ", DE", ", IN", ", KS", ", LA", ", NV", ", ON", ", OR")  # which are no small words and legal forms
+_THREE_WORDS = r"(?s)\p{Lu}.*[ -]\p{Lu}.*[ -]\p{Lu}"  # in capitals, as names with an acronym have
 
 
 def tokens_in(names: Sequence[str]) -> tuple[list[str], Ids, Ids]:
@@ -76,7 +77,8 @@ def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]
     short = np.flatnonzero(pc.match_substring_regex(array, r"^(\p{Lu}\.?){3,8}$"))
     words = pc.replace_substring(array.take(numbers(short)), ".", "")
     long = np.arange(len(names) if len(short) else 0) if some is None or some[short].any() else np.flatnonzero(some)
-    long = long[~np.asarray(pc.utf8_is_upper(array.take(numbers(long))))]
+    texts = array.take(numbers(long))
+    long = long[np.asarray(pc.match_substring_regex(texts, _THREE_WORDS)) & ~np.asarray(pc.utf8_is_upper(texts))]
     first = pc.replace_substring_regex(array.take(numbers(long)), "([^ -])[^ -]*[ -]?", r"\1")  # letters of words
     initials = pc.replace_substring_regex(first, "[a-z&]", "")
     initials = pa.concat_arrays([initials, pc.utf8_slice_codeunits(initials, 0, -1)])
