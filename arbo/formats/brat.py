@@ -48,7 +48,8 @@ _ON_ONE_LINE = re.compile(r"[^\r\n]+")
 def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
     """Read all pairs of text and annotations in a folder, or the pair to which a file belongs."""
     records: Records[Document] = Records("documents", on_error)
-    files_in = cache(_files_in)  # of many files of a folder, it is listed once
+    # Of many files of a folder, it is listed once.
+    files_in = cache(lambda folder: grouped((_pair_of(file)[0], file) for file in data_files(folder, SUFFIXES)))
     for one in each_path(path):
         for pair, files in _pairs(one, files_in).items():
             if ANNOTATIONS not in files and files[TEXT] != one:
@@ -61,10 +62,6 @@ def read_documents(path: Paths, *, on_error: OnError = "fail") -> Corpus:
                     raise DataError(f"{wrong}; a document needs a text and its annotations")
                 records.add(_document(pair.name, contents[TEXT], file, contents[ANNOTATIONS], records), file, 1)
     return Corpus(records)
-
-
-def _files_in(folder: Path) -> Mapping[Path, list[Path]]:
-    return grouped((_pair_of(file)[0], file) for file in data_files(folder, SUFFIXES))
 
 
 def _pairs(path: Path, files_in: Callable[[Path], Mapping[Path, list[Path]]]) -> Mapping[Path, dict[str, Path]]:

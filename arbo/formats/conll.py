@@ -76,8 +76,7 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     for number, line in _words(piece, document_id, records):
         columns = _columns(line)
         if not line.strip():
-            if sentences[-1]:
-                sentences.append([])
+            sentences.append([])
         elif len(columns) < 2:
             with records.record(file, number, kind="lines"):
                 problem = "expected several columns, the last with the brackets of the word's chains"

@@ -104,14 +104,12 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     text = "".join(token.text + token.after for token in tokens)
     notes["nested mentions ignored"] += sum(token.nested for token in tokens)
     runs: list[list[int]] = []
-    inside: str | None = None
     for at, token in enumerate(tokens):
-        if token.type is not None and (token.begins or inside != token.type):
-            notes["mentions beginning with an I- tag"] += not token.begins
-            runs.append([])
         if token.type is not None:
+            if token.begins or not at or tokens[at - 1].type != token.type:
+                notes["mentions beginning with an I- tag"] += not token.begins
+                runs.append([])
             runs[-1].append(at)
-        inside = token.type
     mentions = []
     for run in runs:
         first, last = run[0], run[-1]

@@ -79,12 +79,11 @@ def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[tu
     cui = atoms[0].CUI
     named = [atom for atom in atoms if atom.SUPPRESS == _NOT_SUPPRESSED]
     name = min(named, key=lambda atom: (atom.TS != "P", atom.STT != "PF", atom.ISPREF != "Y")).STR
-    distinct = dict.fromkeys(atom.STR for atom in named)
     english = {atom.AUI for atom in atoms}
     return Entity(
         cui,
         name,
-        aliases=tuple(alias for alias in distinct if alias != name),
+        aliases=tuple(alias for alias in dict.fromkeys(atom.STR for atom in named) if alias != name),
         definition=next((text for atom, text in definitions if atom in english), None),
         types=types,
         alternative_ids=(f"UMLS:{cui}",),
