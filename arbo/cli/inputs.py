@@ -388,6 +388,6 @@ def check_output(out: Path, kind: str, endings: Collection[str], *inputs: Path |
 def check_no_input(file: Path, *inputs: Path | None) -> None:
     """Raise UsageError if an output is an input, matches the pattern of one, or lies in an input folder."""
     target = real(file)
-    for path in (Path(name) for pattern in inputs if pattern is not None for name in formats.expanded(pattern)):
+    for path in (one for pattern in inputs if pattern is not None for one in formats.expanded(pattern)):
         if real(path) in {target, *target.parents}:
             raise UsageError(f"{file} would change the input {path}; choose another file")

@@ -41,9 +41,7 @@ model = partial(option, rich_help_panel="Models")
 clustering = partial(option, rich_help_panel="Clustering")
 
 _DOCS = "Files, folders, patterns in quotes, or `-` for standard input."
-Documents = Annotated[
-    list[Path], typer.Argument(metavar="DOCS...", help=_DOCS, callback=lambda paths: [*map(Path, expanded(paths))])
-]
+Documents = Annotated[list[Path], typer.Argument(metavar="DOCS...", help=_DOCS, callback=expanded)]
 """A pattern means the files that match at the start, and none that the command writes before it reads."""
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 _FIND_MENTIONS = (

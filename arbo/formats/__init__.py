@@ -165,8 +165,7 @@ def read_documents(
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """
-    paths = [Path(one) for one in expanded(path)]
-    name = _named(paths, format, DOCUMENT_FORMATS, announce_format)
+    paths, name = _located(path, format, DOCUMENT_FORMATS, announce_format)
     corpus: data.Corpus = _read(paths, name, "documents", on_error=on_error)
     if types is None:
         return corpus
@@ -193,8 +192,7 @@ def read_knowledge_base(
     or ``"ST21pv"``, and includes the types below it, see `arbo.formats.umls`. A knowledge base without entities is a
     `DataError`, even with `on_error="skip"`.
     """
-    paths = [Path(one) for one in expanded(path)]
-    name = _named(paths, format, KNOWLEDGE_BASE_FORMATS, announce_format)
+    paths, name = _located(path, format, KNOWLEDGE_BASE_FORMATS, announce_format)
     if columns and (name not in ("csv", "tsv") or columns.keys() - ENTITY_KEYS):
         given = f"the format is {name}, and the keys are {', '.join(columns)}"
         raise UsageError(f"columns are for CSV and TSV, with keys among {', '.join(ENTITY_KEYS)}; {given}")
@@ -207,13 +205,14 @@ def read_knowledge_base(
     return kb
 
 
-def _named(paths: list[Path], name: str | None, formats: Mapping[str, str], announce: Callable[[str], object]) -> str:
-    """Return the name of a format in lower case; without one, guess and announce it."""
-    if name is None:
-        return _guessed(paths, formats, announce)
-    if name.lower() not in formats:
+def _located(
+    path: Inputs, name: str | None, formats: Mapping[str, str], announce: Callable[[str], object]
+) -> tuple[list[Path], str]:
+    """Return the paths, and the name of their format in lower case; without one, guess and announce it."""
+    paths = expanded(path)
+    if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
-    return name.lower()
+    return paths, _guessed(paths, formats, announce) if name is None else name.lower()
 
 
 def _read(paths: list[Path], name: str, what: _Items, **options: Any) -> Any:
@@ -238,9 +237,9 @@ def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
     return {f"entries of folders left out: {shown}": len(names)} if names else {}
 
 
-def expanded(path: Inputs) -> list[PathLike]:
+def expanded(path: Inputs) -> list[Path]:
     """Replace each pattern by the sorted files that match it; raise DataError if none does, UsageError for no path."""
-    paths: list[PathLike] = []
+    paths: list[Path] = []
     for one in [path] if isinstance(path, (str, os.PathLike)) else path:
         pattern = os.fspath(one)
         if not pattern:
@@ -248,7 +247,7 @@ def expanded(path: Inputs) -> list[PathLike]:
         plain = escape(pattern) == pattern or os.path.exists(pattern)
         if not (files := [pattern] if plain else sorted(glob(pattern, recursive=True))):
             raise DataError("no file matches this pattern; check it", file=pattern)
-        paths += files
+        paths += map(Path, files)
     if not paths:
         raise UsageError("no file to read; name at least one")
     return paths
