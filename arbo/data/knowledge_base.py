@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from arbo.data.arrow import Arrays, Ints, OnDemand, Strings, numbers
 from arbo.data.documents import Entity
 from arbo.data.entity_table import CONTENT, SCHEMA, columns_in, entities_of_rows, joined, sound, table_of, with_columns
-from arbo.data.fingerprint import Hashes, hash_of, hashes_of, update
+from arbo.data.fingerprint import Hashes, hash_of, update
 from arbo.data.groups import grouped
 from arbo.data.objects import entity_line
 from arbo.data.records import Records
@@ -259,12 +259,9 @@ class KnowledgeBase:
         row = np.concatenate([np.arange(len(self)), np.from_dlpack(pc.list_parent_indices(aliases))])
         order = np.argsort(row, kind="stable")
         names, row = pa.concat_arrays([name, aliases.flatten()]).take(numbers(order)), row[order]
-        keys, is_new = (hashes_of(names) >> np.uint64(32)).astype(np.int64) + (row << 32), np.ones(len(row), np.bool_)
-        keys.sort()
-        some = np.flatnonzero(np.isin(row, keys[1:][keys[1:] == keys[:-1]] >> 32))  # few entities may repeat a name
-        code = np.from_dlpack(names.take(numbers(some)).dictionary_encode().indices)
-        is_new[np.delete(some, np.unique(row[some] * len(names) + code, return_index=True)[1])] = False
-        return Names(Strings(names if is_new.all() else names.filter(numbers(is_new))), row[is_new])
+        code = np.from_dlpack(names.dictionary_encode().indices)
+        first = np.sort(np.unique(row * len(names) + code, return_index=True)[1])
+        return Names(Strings(names.take(numbers(first))), row[first])
 
     def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Yield the values of some fields of each entity, as a tuple."""
