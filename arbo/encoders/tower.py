@@ -75,11 +75,11 @@ class Tower:
 
     def copy(self) -> Tower:
         """Return a copy with its own weights, in evaluation mode."""
-        return Tower.of(*self._copied())
+        return self.with_markers({})
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
         """Return a copy with the markers as special tokens; each vector starts as the mean of its former tokens'."""
-        model, tokenizer, projection = self._copied()
+        model, tokenizer, projection = deepcopy((self.model, self.tokenizer, self.projection))
         tokenizer.add_tokens(list(markers), special_tokens=True)
         ids = tokenizer.convert_tokens_to_ids(list(markers))
         rows = max(ids, default=-1) + 1
@@ -89,11 +89,7 @@ class Tower:
         with torch.no_grad():
             for id_, pieces in zip(ids, markers.values(), strict=True):
                 weight[id_] = weight[list(pieces)].mean(dim=0)
-        return Tower.of(model, tokenizer, projection)
-
-    def _copied(self) -> tuple[Any, Any, torch.nn.Linear | None]:
-        model, tokenizer, projection = deepcopy((self.model, self.tokenizer, self.projection))
-        return model.eval(), tokenizer, projection
+        return Tower.of(model.eval(), tokenizer, projection)
 
     @property
     def modules(self) -> tuple[torch.nn.Module, ...]:
