@@ -19,7 +19,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,8 +35,6 @@ from arbo.engine import Floats, Ids, Metric, Neighbors, Progress, Scanner, Searc
 from arbo.errors import UsageError, listed
 from arbo.progress import Announce, quiet
 
-Rows = npt.NDArray[np.int32]
-
 _SMALL = 128  # in groups of at most so many mentions, such as documents, comparing all pairs is faster than a search
 _TOGETHER = 100  # number of such groups whose pairs are in memory
 
@@ -45,8 +42,8 @@ _TOGETHER = 100  # number of such groups whose pairs are in memory
 class Group(NamedTuple):
     """Ascending rows of the mentions of a group (``queries``), and of the mentions or entities to compare them with."""
 
-    queries: Rows
-    things: Rows
+    queries: Ids
+    things: Ids
     key: Hashable
 
 
@@ -55,7 +52,7 @@ class GroupedEntities:
     """Entities by group; the entities of a group are selected when a search first needs them, and kept."""
 
     entities: Searchable | NamedEntities
-    rows: Mapping[Hashable, Rows]  # the ascending rows of each group
+    rows: Mapping[Hashable, Ids]  # the ascending rows of each group
     _taken: dict[Hashable, Searchable] = field(default_factory=dict, repr=False)
 
     @property
@@ -78,7 +75,7 @@ class Search(NamedTuple):
 
     queries: Vectors
     things: Searchable
-    self_ids: Rows | None
+    self_ids: Ids | None
 
 
 def best_scanner() -> Scanner:
@@ -110,8 +107,7 @@ def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = T
     groups: list[Hashable] = domains
     if map_types is not None:
         pairs, types = type_pairs(map_types), inputs.column("type")
-        kind_of = _kinds(pairs)
-        kinds = [kind_of.get(("mention", type_ or "")) for type_ in types]
+        kinds = [*map(_kinds(pairs).get, (("mention", type_ or "") for type_ in types))]
         if check and set(kinds) == {None}:
             raise _unknown("mention", (one for one, _ in pairs), types)
         groups = list(zip(domains, kinds, strict=True))
@@ -120,7 +116,7 @@ def groups_of_mentions(inputs: Inputs, map_types: str | None, *, check: bool = T
     return groups
 
 
-def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Rows]:
+def rows_of_entities(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Ids]:
     """Return the ascending rows of the entities of each group.
 
     Raise UsageError if no entity has a type to which one is mapped, or if ``map_types`` is malformed.
@@ -217,7 +213,7 @@ def among_mentions(groups: Sequence[Hashable], first: Ids | None = None) -> list
 
 def first_alike(
     inputs: Inputs, groups: Sequence[Hashable], apart: Collection[str], evidence: str | None, earlier: Any = None
-) -> npt.NDArray[np.int64]:
+) -> Ids:
     """Return the first mention with the same name, type, group and evidence, but for sources and sets; (mentions,).
 
     It is the mention itself if its name is blank, which is its own group, or its id is in ``apart``; for ``evidence``
@@ -244,7 +240,7 @@ def first_alike(
     return np.asarray(first[which], np.int64)
 
 
-def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Group]:
+def with_entities(groups: Sequence[Hashable], entities: Mapping[Hashable, Ids]) -> list[Group]:
     """Return the groups of mentions that have entities, to compare them with the entities of the same group.
 
     ``entities`` are the rows of the entities of each group, see `rows_by`. Raise UsageError if no mention has an entity
@@ -312,7 +308,7 @@ def fill(lists: Neighbors, query: Ids, thing: Ids, dissimilarity: Floats) -> Non
         offer(lists.ids[query[i]], lists.dissimilarity[query[i]], thing[i], dissimilarity[i], False)
 
 
-def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
+def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Ids]:
     """Return the ascending rows of each distinct value, in order of first appearance.
 
     >>> {value: rows.tolist() for value, rows in rows_by(["lego", "yugioh", "lego"]).items()}
