@@ -50,8 +50,7 @@ def _lines(what: str, items: Iterable[T], total: int) -> Iterator[T]:
     begun = written = time.monotonic()
     for done, item in enumerate(items, start=1):
         yield item
-        now = time.monotonic()
-        if now - written > 30 and done < total:
+        if (now := time.monotonic()) - written > 30 and done < total:
             written = now
             left = (now - begun) / done * (total - done)
             sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")

@@ -47,8 +47,7 @@ class OnDemand(Sequence[Item]):
         return len(self._places)
 
     def __getitem__(self, index: Any) -> Any:
-        places = self._places[index]
-        if not isinstance(places, range):
+        if not isinstance(places := self._places[index], range):
             return self._item(places)
         if self.keeps_all or places.step != 1 or not places:
             return [*map(self._item, places)]

@@ -206,8 +206,7 @@ def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str],
     A difference only in white space is counted in ``notes``, and the offsets hold; any other raises a DataError, which
     says where the text was found, or what the offsets count, such as bytes or UTF-16 units.
     """
-    covered = text_of(spans, text)
-    if covered == surface:
+    if (covered := text_of(spans, text)) == surface:
         return
     if covered.split() != surface.split():
         where = ", ".join(f"{start} to {end}" for start, end in spans)

@@ -217,8 +217,7 @@ class KnowledgeBase:
         spelt = {prefix: (prefix, *_SPELLINGS.get(prefix.casefold(), ())) for prefix in prefixes}
         present = Counter(xref.partition(":")[0] for (xrefs,) in self.columns("xrefs") for xref in xrefs if ":" in xref)
         folded = {prefix.casefold() for prefix in present}
-        missing = [prefix for prefix, spellings in spelt.items() if folded.isdisjoint(map(str.casefold, spellings))]
-        if missing:
+        if missing := [one for one, spellings in spelt.items() if folded.isdisjoint(map(str.casefold, spellings))]:
             known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
             wrong = f"no xref has the prefix {' or '.join(missing)}"
             raise UsageError(f"{wrong}; the most frequent prefixes of xrefs: {known}")

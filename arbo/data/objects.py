@@ -32,8 +32,7 @@ def parse(line: str) -> object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
+    if len(record := dict(pairs)) < len(pairs):
         key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise DataError(f"the key {key!r:.60} occurs twice in one object")
     return record

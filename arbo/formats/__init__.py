@@ -217,8 +217,7 @@ def _located(
 
 def _read(paths: list[Path], name: str, what: _Items, **options: Any) -> Any:
     read, suffixes = _reader(name, what)
-    items = read(paths, **options)
-    if len(items):
+    if len(items := read(paths, **options)):
         items.notes.update(_left_out(paths, suffixes))
         return items
     if not items.notes and all(path.is_file() and not read_head(path).strip() for path in paths):
@@ -241,8 +240,7 @@ def expanded(path: Inputs) -> list[Path]:
     """Replace each pattern by the sorted files that match it; raise DataError if none does, UsageError for no path."""
     paths: list[Path] = []
     for one in [path] if isinstance(path, (str, os.PathLike)) else path:
-        pattern = os.fspath(one)
-        if not pattern:
+        if not (pattern := os.fspath(one)):
             raise UsageError("the path is empty; is a shell variable unset?")
         plain = escape(pattern) == pattern or os.path.exists(pattern)
         if not (files := [pattern] if plain else sorted(glob(pattern, recursive=True))):

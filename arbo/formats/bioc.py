@@ -65,8 +65,7 @@ def pieces(file: Path, records: Records[Document]) -> Iterator[Piece]:
         return
     for piece in json_pieces(file, records):
         whole = piece.content if isinstance(piece.content, dict) else {}
-        inner = whole.get("documents", whole.get("PubTator3"))
-        if isinstance(inner, list):
+        if isinstance(inner := whole.get("documents", whole.get("PubTator3")), list):
             yield from (Piece(one, f"{piece.file}, document {n}", piece.line) for n, one in enumerate(inner, 1))
         else:
             yield piece

@@ -70,8 +70,7 @@ def pieces(file: Path, _: object) -> Iterator[Piece]:
     name = stem = file.name.partition(".")[0]
     n, fields, sentences = 0, _FIELDS, list[Block]()
     for block in chain(blocks(file, None), [Piece([(0, "# newdoc")], file)]):  # the last one ends the last document
-        said = _said(block.content)
-        if "newdoc" in said:
+        if "newdoc" in (said := _said(block.content)):
             if sentences:
                 yield Piece((fields, sentences), file, sentences[0][0][0], name)
             n, sentences = n + 1, []

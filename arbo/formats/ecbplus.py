@@ -89,8 +89,7 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
 
 def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Numbered]]:
     """Return the objects of the mention file by document, numbered from 1."""
-    mentions = parse_whole(read_text(source), source)
-    if not isinstance(mentions, list):
+    if not isinstance(mentions := parse_whole(read_text(source), source), list):
         raise DataError("expected a JSON list of mentions", file=str(source))
     by_document: defaultdict[str, list[Numbered]] = defaultdict(list)
     for number, mention in enumerate(mentions, start=1):

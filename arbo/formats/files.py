@@ -163,8 +163,7 @@ def json_pieces(file: Path, records: Records[Any]) -> Iterator[Piece]:
                 with records.record(file, number):
                     yield Piece(parse(line), file, number)
     elif begin:
-        whole = parse_whole(text, file)
-        if isinstance(whole, list):
+        if isinstance(whole := parse_whole(text, file), list):
             yield from (Piece(one, f"{file}, item {n}") for n, one in enumerate(whole, 1))
         else:
             yield Piece(whole, file)

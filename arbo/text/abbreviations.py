@@ -114,8 +114,7 @@ def _brackets(text: str) -> list[Span]:
 
 def _begin(text: str, sentence: int, opening: int) -> int:
     """Return the offset at which the words before a bracket begin: that of the sentence, or of a word in the window."""
-    begin = opening - _WINDOW
-    if begin <= sentence:
+    if (begin := opening - _WINDOW) <= sentence:
         return sentence
     blank = text.find(" ", begin, opening)
     return opening if blank < 0 else blank + 1
@@ -123,8 +122,7 @@ def _begin(text: str, sentence: int, opening: int) -> int:
 
 def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
     content = text[opening + 1 : min(closing, opening + 1 + 4 * _MAX_SHORT)]
-    inner = _ALTERNATIVE.split(content, maxsplit=1)[0].strip("\"' \t\n")
-    if not _is_short_form(inner):
+    if not _is_short_form(inner := _ALTERNATIVE.split(content, maxsplit=1)[0].strip("\"' \t\n")):
         return None
     words = [match.start() for match in re.finditer(r"\S+", text[begin:opening])] or [0]
     at = text.index(inner, opening + 1)

@@ -44,8 +44,7 @@ def train_tagger(
     names = mention_inputs(corpus, expand_abbreviations=expand_abbreviations).names
     tokens = Tokens.of(corpus)
     marked = ((row, mention.spans) for row, document in enumerate(corpus) for mention in document.mentions)
-    gold = tokens.labels((row, spans[0][0], spans[-1][1]) for row, spans in marked)
-    if not gold.any():
+    if not (gold := tokens.labels((row, spans[0][0], spans[-1][1]) for row, spans in marked)).any():
         raise DataError("a tagger learns from marked mentions, but the documents have none; give annotated documents")
     columns = tokens.columns(known, tokens.labels(_places_in_parts(corpus, known, names)))
     weights, pairs = fit(columns, gold, Chains.of(tokens.sentence), announce)
