@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from arbo.declared import declared
 
 if TYPE_CHECKING:
-    from arbo.data.corpus import Corpus, MentionInput, mention_inputs, names_of
-    from arbo.data.documents import Document, Entity, Marked, Mention
+    from arbo.data.arrow import Arrays, codes_of
+    from arbo.data.corpus import Corpus, Inputs, MentionInput, mention_inputs, names_of
+    from arbo.data.documents import Document, Entity, Marked, Mention, marked_document
+    from arbo.data.gold import Gold
     from arbo.data.groups import grouped
     from arbo.data.knowledge_base import KnowledgeBase
     from arbo.data.records import OnError, Records

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from arbo.data import KnowledgeBase
-from arbo.data.arrow import Arrays
+from arbo.data import Arrays, KnowledgeBase
 from arbo.data.knowledge_base import ADVICE, FORMAT, IndexFolder, write_index
 from arbo.encoders.by_name import encoder_of
 from arbo.encoders.encoder import Encoder, same_model

@@ -1,14 +1,13 @@
 """The names of a knowledge base by their words: which entities a text can name, without looking at the others."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from arbo.data import KnowledgeBase
+from arbo.data import Arrays, KnowledgeBase
 from arbo.encoders.string_table import Spans, StringTable, words_of
 from arbo.engine import Bools, Ids, is_below, is_start, kernel, ranges
 from arbo.errors import DataError
@@ -67,12 +66,12 @@ class WordIndex:
     def _is_small(self) -> Bools:
         return _small(self.words)
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Any]:
         """Return all values as arrays by name, from which `from_arrays` makes the index again."""
         return {name: getattr(self, name) for name in _PARTS} | self.words.arrays("words")
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_entities: int) -> Self:
+    def from_arrays(cls, arrays: Arrays, n_entities: int) -> Self:
         """Return the index with these arrays, uncopied; raise DataError if they do not fit together."""
         words = StringTable.from_arrays(arrays, "words")
         first, start, items, row, always = parts = [np.asarray(arrays.get(name)) for name in _PARTS]

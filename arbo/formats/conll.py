@@ -30,8 +30,7 @@ from itertools import chain, combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from arbo.data import Document, Marked, Records, grouped
-from arbo.data.documents import marked_document
+from arbo.data import Document, Marked, Records, grouped, marked_document
 from arbo.errors import DataError
 from arbo.formats.files import Block, Piece, check_id, hull, one_line, read_lines
 from arbo.text.checks import Span

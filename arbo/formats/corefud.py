@@ -26,8 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.data import Document, Marked, Records, grouped
-from arbo.data.documents import marked_document
+from arbo.data import Document, Marked, Records, grouped, marked_document
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats.conll import place_brackets, word_spans

@@ -23,8 +23,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from arbo.data import Corpus, Document, Marked, OnError, Records
-from arbo.data.documents import marked_document
+from arbo.data import Corpus, Document, Marked, OnError, Records, marked_document
 from arbo.data.objects import a_kind, fields, string
 from arbo.errors import DataError
 from arbo.formats.files import Paths, Piece, file_named, parse_whole, read_items, read_lines, read_text, runs_of

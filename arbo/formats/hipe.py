@@ -25,8 +25,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from arbo.data import Document, Marked, Records
-from arbo.data.documents import marked_document
+from arbo.data import Document, Marked, Records, marked_document
 from arbo.errors import DataError
 from arbo.formats.files import Piece, read_lines
 

@@ -11,9 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from arbo.data import Corpus, KnowledgeBase, grouped, mention_inputs
+from arbo.data import Corpus, Gold, KnowledgeBase, grouped, mention_inputs
 from arbo.data.entity_table import with_columns
-from arbo.data.gold import Gold
 from arbo.errors import DataError, listed
 from arbo.text.names import normalize_name, normalize_names, signs_of
 

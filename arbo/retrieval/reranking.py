@@ -7,18 +7,17 @@ from one with several, and a single candidate has the probability 1: if mentions
 edges stay those of the encoder.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy  # its modules are imported when they are used
 
-from arbo.data import Corpus, Entity, KnowledgeBase, MentionInput, mention_inputs
+from arbo.data import Arrays, Corpus, Entity, KnowledgeBase, MentionInput, mention_inputs
 from arbo.data.gold import RECALL_AT, Gold
-from arbo.engine import Floats, Ids, LinkingScores, Neighbors, linking_scores
+from arbo.engine import Bools, Floats, Ids, LinkingScores, Neighbors, linking_scores
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
 from arbo.retrieval.retrieval import PairScores, Retrieval
@@ -247,7 +246,7 @@ class ScoreMemory:
         return entities, np.where(entities >= 0, probability, np.float32(-np.inf)), PairScores(pairs, scored)
 
 
-def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) -> PairScores | None:
+def known_scores(arrays: Arrays, row: Ids, entity: Ids) -> PairScores | None:
     """Return the scores in the arrays that `reranked` keeps, of pairs that are still there; None without them.
 
     ``row`` is the earlier number of each mention, ``entity`` the row of each earlier entity now; -1 for none.
@@ -262,7 +261,7 @@ def known_scores(arrays: Mapping[str, npt.NDArray[Any]], row: Ids, entity: Ids) 
     return PairScores(np.column_stack([mention, other])[is_left], arrays["score.entities"][is_left])
 
 
-def looked_up(known: PairScores, mention: Ids, other: Ids) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def looked_up(known: PairScores, mention: Ids, other: Ids) -> tuple[Floats, Bools]:
     """Return the known scores of pairs, and which of the pairs are unknown; both (pairs,)."""
     n = max(int(known.pairs[:, 1].max()), int(other.max(initial=0))) + 1
     keys = known.pairs[:, 0].astype(np.int64) * n + known.pairs[:, 1]

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from scipy.sparse import issparse
 
 from arbo import engine
-from arbo.data import KnowledgeBase
-from arbo.data.corpus import Inputs
+from arbo.data import Inputs, KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Metric, Neighbors, Progress, Searchable, Vectors, Weights

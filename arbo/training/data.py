@@ -6,9 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, MentionInput, mention_inputs
-from arbo.data.arrow import codes_of
-from arbo.data.gold import Gold
+from arbo.data import Corpus, Gold, KnowledgeBase, MentionInput, codes_of, mention_inputs
 from arbo.data.tables import labels_in
 from arbo.encoders.dual import DualEncoder
 from arbo.engine import Bools, Ids, Metric, Vectors, pairs_of

@@ -13,7 +13,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -21,7 +21,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
@@ -30,7 +29,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_arrays, save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
-from arbo.data import KnowledgeBase
+from arbo.data import Arrays, KnowledgeBase
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, json_ready, real, whole_folder, write_json, write_lines, write_whole, writing
@@ -171,7 +170,7 @@ def save_checkpoint(
     state: State,
     module: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    plan: Mapping[str, npt.NDArray[Any]],
+    plan: Arrays,
 ) -> None:
     """Write a checkpoint and, unless that raises UsageError, remove earlier ones, and unused models and embeddings."""
     try:
@@ -212,7 +211,7 @@ def embeddings(folder: Path, step: int | None) -> Path:
 
 def load_checkpoint(
     folder: Path,
-) -> tuple[State, dict[str, npt.NDArray[Any]], dict[str, torch.Tensor], dict[int, dict[str, Any]]]:
+) -> tuple[State, Arrays, dict[str, torch.Tensor], dict[int, dict[str, Any]]]:
     """Read state, choices, weights and optimiser of a checkpoint; raise DataError if it cannot be read."""
     try:
         state = State(**json.loads((folder / "state.json").read_text("utf-8")))

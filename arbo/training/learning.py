@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data import Corpus
+from arbo.data import Corpus, Gold
 from arbo.data.fingerprint import hash_of
-from arbo.data.gold import Gold
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.spans.evaluation import found_scores
