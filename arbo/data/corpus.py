@@ -1,7 +1,5 @@
 """Collections of documents with unique ids, and their mentions as encoders see them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -71,7 +69,7 @@ class Corpus(OnDemand[Document]):
         return list(self.tables.mentions["type"].to_pylist())
 
     @classmethod
-    def of(cls, documents: Iterable[Any], name: str | None = None) -> Corpus:
+    def of(cls, documents: Iterable[Any], name: str | None = None) -> "Corpus":
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
         A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings, a pandas Series, or
@@ -85,17 +83,17 @@ class Corpus(OnDemand[Document]):
         """Write JSON lines, gzipped if the path ends in `.gz`; raise UsageError if the file cannot be written."""
         write_lines(map(document_line, self), path)
 
-    def of_types(self, types: str | Iterable[str]) -> Corpus:
+    def of_types(self, types: str | Iterable[str]) -> Self:
         """Return the same documents, with only the mentions of these types."""
         chosen = pc.is_in(self.tables.mentions["type"], strings([types] if isinstance(types, str) else [*types]))
         return self.of_tables(self.tables.of_mentions(chosen.to_numpy()))
 
-    def of_ids(self, ids: str | Iterable[str]) -> Corpus:
+    def of_ids(self, ids: str | Iterable[str]) -> Self:
         """Return the documents with these ids, in the order of the corpus; unknown ids are left out."""
         rows = rows_with([ids] if isinstance(ids, str) else ids, self.tables.documents["document_id"])
         return self.of_tables(self.tables.taken(np.array([*rows.values()], np.int64)))
 
-    def unseen_in(self, train: Iterable[Document]) -> Corpus:
+    def unseen_in(self, train: Iterable[Document]) -> Self:
         """Return the same documents, without the mentions that share a gold id with a mention in ``train``."""
         seen = {id_ for document in train for mention in document.mentions for id_ in known_ids(mention.gold or ())}
         golds = (known_ids(tuple(gold or ())) for gold in self.tables.mentions["gold"].to_pylist())
@@ -116,13 +114,13 @@ class Corpus(OnDemand[Document]):
         order[[*rows.values()]] = len(self) + np.arange(len(rows))
         return self.of_tables(Tables.joined([self.tables, Tables.of([documents[id_] for id_ in rows])]).taken(order))
 
-    def by_topic(self) -> Corpus:
+    def by_topic(self) -> Self:
         """Return the same documents, with the `topic` in their metadata as domain; raise UsageError if one has none."""
         if lacking := [document.id for document in self if document.metadata.get("topic") is None]:
             wrong = f"no topic in the metadata of {counted(len(lacking), 'documents')}, such as {lacking[0]!r}"
             raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
         documents = (replace(document, domain=str(document.metadata["topic"])) for document in self)
-        return Corpus(documents, self.notes, self.index_names, self.graph)
+        return type(self)(documents, self.notes, self.index_names, self.graph)
 
     @cached_property
     def order(self) -> Ids:
@@ -182,9 +180,9 @@ class Inputs(OnDemand[MentionInput]):
         """Return a column of the table of mentions, see `arbo.data.tables`."""
         return list(self.corpus.tables.mentions[name].take(numbers(self.rows)).to_pylist())
 
-    def taken(self, places: Ids) -> Inputs:
+    def taken(self, places: Ids) -> Self:
         """Return the mentions in these places."""
-        return Inputs(self.corpus, self.rows[places])
+        return type(self)(self.corpus, self.rows[places])
 
     def _inputs(self, begin: int, length: int) -> list[MentionInput]:
         rows, tables = self.rows[begin : begin + length], self.corpus.tables

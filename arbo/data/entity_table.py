@@ -3,8 +3,6 @@
 Ids are found by their hashes, in a sorted array. Processes that map the same files share their memory.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields

@@ -1,13 +1,11 @@
 """Entities and the knowledge base they form."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -119,12 +117,12 @@ class KnowledgeBase:
         self.notes = dict(+counts)
 
     @classmethod
-    def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
+    def of(cls, entities: Iterable[Any]) -> "KnowledgeBase":
         """Make a knowledge base from entities or rows, see `arbo.data.rows`; one is returned as it is."""
         return entities if isinstance(entities, KnowledgeBase) else cls(entities_in(entities))
 
     @classmethod
-    def from_index(cls, path: PathLike) -> KnowledgeBase:
+    def from_index(cls, path: PathLike) -> Self:
         """Open an index that `arbo.build_index` or `arbo kb index` wrote; an entity is read whenever it is used.
 
         Raise DataError if this is no index, a newer arbo wrote it, or the table is missing, cut or damaged;
@@ -175,25 +173,25 @@ class KnowledgeBase:
         rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
         return tuple(row for row in rows if self.table["domain"][row].as_py() == domain)
 
-    def changed(self, entities: Iterable[Entity] | pa.RecordBatch) -> KnowledgeBase:
+    def changed(self, entities: Iterable[Entity] | pa.RecordBatch) -> Self:
         """Return a knowledge base of these entities, or of a table of them, with the notes of this one.
 
         Notes about alternative ids are left out, as every new knowledge base counts them again.
         """
         notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
-        return KnowledgeBase(entities, notes)
+        return type(self)(entities, notes)
 
-    def of_rows(self, rows: Iterable[int]) -> KnowledgeBase:
+    def of_rows(self, rows: Iterable[int]) -> Self:
         """Return a knowledge base of the entities in these rows, with the notes of this one."""
         return self.changed(self.table.take(numbers(np.fromiter(rows, np.int64))))
 
-    def with_alternative_ids(self, more: Iterable[Iterable[str]]) -> KnowledgeBase:
+    def with_alternative_ids(self, more: Iterable[Iterable[str]]) -> Self:
         """Return the same entities; each gets those of ``more`` in its place as further alternative ids."""
         pairs = zip(self.columns("alternative_ids"), more, strict=True)
         lists = [[*dict.fromkeys((*ids, *new))] for (ids,), new in pairs]
         return self.changed(with_columns(self.table, alternative_ids=lists))
 
-    def of_types(self, types: str | Iterable[str]) -> KnowledgeBase:
+    def of_types(self, types: str | Iterable[str]) -> Self:
         """Return the entities with one of these types; raise UsageError for a type that no entity has."""
         chosen = {types} if isinstance(types, str) else set(types)
         present = {type_ for (own,) in self.columns("types") for type_ in own}
@@ -202,7 +200,7 @@ class KnowledgeBase:
             raise UsageError(f"no entity has the type {', '.join(map(repr, missing))}; types of entities: {known}")
         return self.of_rows(row for row, (own,) in enumerate(self.columns("types")) if not chosen.isdisjoint(own))
 
-    def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
+    def through_xrefs(self, *prefixes: str) -> Self:
         """Return the same entities; xrefs with these prefixes become alternative ids, so that other gold ids match.
 
         The Disease Ontology writes `MSH:D012345`, while a corpus has `D012345` or `MESH:D012345`. With the prefix
@@ -224,13 +222,13 @@ class KnowledgeBase:
         forms = {spelling.casefold(): spellings for spellings in spelt.values() for spelling in spellings}
         return self.with_alternative_ids(_ids_in(id_, xrefs, forms) for id_, xrefs in self.columns("id", "xrefs"))
 
-    def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
+    def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> "KnowledgeBase":
         """Return the entities with the names of annotated mentions as aliases; see `arbo.kb.names.with_names_of`."""
         from arbo.kb.names import with_names_of
 
         return with_names_of(self, documents, expand_abbreviations=expand_abbreviations)
 
-    def without_names(self, names: Iterable[str]) -> KnowledgeBase:
+    def without_names(self, names: Iterable[str]) -> Self:
         """Return the entities without these names, in all spellings that are equal after `normalize_name`.
 
         If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other

@@ -1,7 +1,5 @@
 """Collect the records of a file by id, count irregularities, and add places, such as file and line, to errors."""
 
-from __future__ import annotations
-
 import logging
 from bisect import bisect_right
 from collections import Counter

@@ -4,8 +4,6 @@ The columns are those of `MentionRow` and `DocumentRow` in `arbo.results.schema`
 runs have, and ``expansion``, which `with_expansions` adds. Those in `OPTIONAL` are missing if they have no value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,7 +78,7 @@ class Tables:
         return cls(pa.table(texts), pa.table(rows), np.ones(n, np.int64))
 
     @classmethod
-    def joined(cls, parts: Sequence[Tables]) -> Self:
+    def joined(cls, parts: Sequence["Tables"]) -> Self:
         """Join parts in order, without a copy: their columns have a chunk for each part."""
         documents, mentions = joined([part.documents for part in parts]), joined([part.mentions for part in parts])
         return cls(documents, mentions, np.concatenate([part.sizes for part in parts]))

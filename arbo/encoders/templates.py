@@ -8,8 +8,6 @@ A template is written as in the papers, with fields in braces and literal marker
 token if the vocabulary has it, otherwise several. Special tokens and added markers in a field are plain text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -90,7 +88,7 @@ class Speller:
     tokens evenly; each gets those that the other does not need. Further fields follow in order.
     """
 
-    tokenizer: Tokenizer  # does not truncate or pad; tokenises special tokens as text if possible
+    tokenizer: "Tokenizer"  # does not truncate or pad; tokenises special tokens as text if possible
     template: Template
     literals: Mapping[str, Sequence[int]]  # the tokens of each literal
     markers: Mapping[int, str]  # the tokens that must not come from the text of a field

@@ -1,7 +1,5 @@
 """A transformer as a function from rows of tokens to vectors, with batches and pooling."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -11,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, Self, TypedDict, get_args
 
 import numpy as np
 import torch
@@ -45,7 +43,7 @@ class Tower:
     projection: torch.nn.Linear | None = None  # a linear layer after pooling, in float32; None without a projection
 
     @classmethod
-    def load(cls, name: str | PathLike[str], *, device: str | None = None, precision: Precision = "float32") -> Tower:
+    def load(cls, name: str | PathLike[str], *, device: str | None = None, precision: Precision = "float32") -> Self:
         """Load a model from a local folder, or from the hub by name: only safetensors weights, no remote code.
 
         ``device`` is one of torch, such as ``"cuda:1"``; by default a GPU if there is one. Raise DataError if the model
@@ -63,7 +61,7 @@ class Tower:
         return cls.of(model, tokenizer, None if projection is None else projection.to(model.device))
 
     @classmethod
-    def of(cls, model: Any, tokenizer: Any, projection: torch.nn.Linear | None = None) -> Tower:
+    def of(cls, model: Any, tokenizer: Any, projection: torch.nn.Linear | None = None) -> Self:
         """Make a tower from a loaded model."""
         return cls(model, tokenizer, _fingerprint(model, tokenizer, projection), projection)
 
@@ -73,11 +71,11 @@ class Tower:
         if self.projection is not None:
             (folder / PROJECTION).write_bytes(save(self.projection.state_dict()))
 
-    def copy(self) -> Tower:
+    def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode."""
         return self.with_markers({})
 
-    def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
+    def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Self:
         """Return a copy with the markers as special tokens; each vector starts as the mean of its former tokens'."""
         model, tokenizer, projection = deepcopy((self.model, self.tokenizer, self.projection))
         tokenizer.add_tokens(list(markers), special_tokens=True)
@@ -89,7 +87,7 @@ class Tower:
         with torch.no_grad():
             for id_, pieces in zip(ids, markers.values(), strict=True):
                 weight[id_] = weight[list(pieces)].mean(dim=0)
-        return Tower.of(model.eval(), tokenizer, projection)
+        return self.of(model.eval(), tokenizer, projection)
 
     @property
     def modules(self) -> tuple[torch.nn.Module, ...]:

@@ -9,8 +9,6 @@ Neighbours are searched within a group, so that no edge of the graph and no clus
 equally near neighbours does not depend on other groups.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +155,7 @@ class EncodedKb:
             self._grouped[map_types] = GroupedEntities(self._made()[1], rows_of_entities(self.kb, map_types))
         return self._grouped[map_types]
 
-    def in_one_group(self) -> EncodedKb:
+    def in_one_group(self) -> "EncodedKb":
         """Return the same entities in one group, that of mentions without a domain; they are encoded now."""
         whole = self.by_group(None).whole
         one = GroupedEntities(whole, {None: np.arange(whole.n, dtype=np.int32)})

@@ -1,7 +1,5 @@
 """From mentions to the graph: encode, search neighbours, and keep the data for explanations."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +39,7 @@ class Mentions(NamedTuple):
     encoder: Encoder  # the encoder, fitted
     inputs: Inputs
     encode: Callable[[], Vectors]  # returns their vectors, always the same
-    earlier: EarlierSearch | None = None  # an earlier search, with which that of their neighbours begins
+    earlier: "EarlierSearch | None" = None  # an earlier search, with which that of their neighbours begins
     known: PairScores | None = None  # known scores of a reranker, see `arbo.retrieval.reranking`
 
     @classmethod

@@ -4,8 +4,6 @@ Anything with the `submit` of `concurrent.futures.Executor` can take their place
 numbers and tokens of texts, and return nothing: what a task makes is in the work folder, which all nodes must share.
 """
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os
@@ -115,7 +113,7 @@ class Cluster(Executor):
             raise UsageError(f"no node of the Ray cluster has a CPU and {memory:,} bytes for a task; {remedy}")
         self._max_workers = int(sum(node.get("GPU" if gpus else "CPU", 0) for node in nodes))
 
-    def for_texts(self, memory: int) -> Cluster:
+    def for_texts(self, memory: int) -> "Cluster":
         """Return the cluster for tasks of so much memory, if its own need any, with a GPU each if a node has one."""
         needed = memory if self.memory else 0
         try:

@@ -4,8 +4,6 @@ The folder keeps finished parts, so that an interrupted job goes on when it is s
 rounding, on the texts of its batch: tasks embed the slices in which one process embeds them.
 """
 
-from __future__ import annotations
-
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,7 +47,7 @@ class Work:
     tell: Callable[[str], None] = lambda _: None  # receives messages, such as how many parts are finished already
 
     def embed_all(
-        self, texts: Texts, slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
+        self, texts: "Texts", slices: Sequence[Ids], pooling: Pooling, *, what: str, progress: Progress
     ) -> Iterator[tuple[int, Floats]]:
         """Embed as `arbo.encoders.dual.embed_all` does, each slice as a task; the longest texts come first."""
         if not slices:
@@ -113,7 +111,7 @@ def embed(source: Any, rows: list[TokenRow], pooling: Pooling) -> Arrays:
 
 
 @lru_cache(2)  # one for mentions, one for entities
-def _tower_in(folder: Path, device: str, precision: Any) -> Tower:
+def _tower_in(folder: Path, device: str, precision: Any) -> "Tower":
     from arbo.encoders.tower import Tower
 
     return Tower.load(folder, device=device, precision=precision)
