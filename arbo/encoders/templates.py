@@ -12,16 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
 from arbo.text.checks import check_text
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 MENTION_FIELDS = ("left", "mention", "right")
 ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
@@ -88,7 +85,7 @@ class Speller:
     tokens evenly; each gets those that the other does not need. Further fields follow in order.
     """
 
-    tokenizer: "Tokenizer"  # does not truncate or pad; tokenises special tokens as text if possible
+    tokenizer: Any  # that of `tokenizers`; it does not truncate or pad, and tokenises special tokens as text if possible
     template: Template
     literals: Mapping[str, Sequence[int]]  # the tokens of each literal
     markers: Mapping[int, str]  # the tokens that must not come from the text of a field
@@ -97,7 +94,7 @@ class Speller:
     @classmethod
     def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:
         """Make a speller from a tokenizer of transformers; raise UsageError if the literals fill ``max_length``."""
-        backend: Tokenizer = deepcopy(tokenizer.backend_tokenizer)
+        backend = deepcopy(tokenizer.backend_tokenizer)
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = True
