@@ -9,8 +9,6 @@ import pyarrow as pa
 from arbo.data.arrow import Bools, Ints, numbers, rows_among, strings
 from arbo.data.fingerprint import Hashes, hashes_of, hashes_of_rows
 
-_OF_CONTENT = ("name", "aliases", "definition", "types", "domain")
-
 
 class Keys(NamedTuple):
     """Hashes of 64 bits of each entity, in order; both (entities,)."""
@@ -21,7 +19,7 @@ class Keys(NamedTuple):
     @classmethod
     def of(cls, table: pa.RecordBatch) -> Self:
         """Hash the entities of a table, see `arbo.data.entity_table`."""
-        columns = [hashes_of(table[name]) for name in _OF_CONTENT]
+        columns = [hashes_of(table[name]) for name in ("name", "aliases", "definition", "types", "domain")]
         start = np.arange(len(table) + 1) * len(columns)
         return cls(hashes_of(table["id"]), hashes_of_rows(np.stack(columns, axis=1).ravel(), start))
 

@@ -37,7 +37,6 @@ Placed = tuple[str, Any]  # the place of a row, for errors, and the row, or a Da
 Row = dict[str, Any]
 
 REQUIRED = ("document_id", "text", "start", "end")
-MENTION_IDS = ("document_id", "mention_id", "entity", "cluster")
 
 # 3.0 is a whole number too, since pandas makes floats of a column with an empty cell.
 _OFFSET = objects.a_kind("a whole number", lambda v: type(v) is int or (isinstance(v, float) and v.is_integer()), int)
@@ -251,7 +250,7 @@ def _from_mentions(rows: Iterable[Placed], records: Records[Document]) -> None:
     mentions = defaultdict[str, list[tuple[str, Mention]]](list)
     for place, row in rows:
         with records.record(place, kind="rows"):
-            values = _checked_mention(_checked(row, MENTION_IDS))
+            values = _checked_mention(_checked(row, ("document_id", "mention_id", "entity", "cluster")))
             document_id = values["document_id"]
             if document_id not in first and "text" not in values:
                 raise DataError("the first row of a document needs its 'text'", id=document_id)

@@ -33,7 +33,6 @@ _KEYS = {"versions": dict, "config": dict, "learnt": str, "shared": bool, "files
 _ADVICE = "save the model again, or fetch it again"
 _MODES: dict[Any, Any] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 _MODES |= {mode: mode for mode in _MODES.values()}  # as newer versions write them
-_ORDERS = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 
 
 class TowerModel(Protocol):
@@ -155,7 +154,7 @@ def _read_modules(folder: Path) -> tuple[Path, EncoderConfig]:
         config = EncoderConfig(pooling=_MODES[mode])
     except (TypeError, KeyError, ValueError, AttributeError):
         places = {}
-    if [*places] not in _ORDERS:
+    if [*places] not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         expected = "a Transformer, a Pooling (cls or mean) and, perhaps, a Normalize"
         raise DataError(f"the modules must be {expected}, in this order; choose another model", file=str(folder))
     similarity = _optional(folder, "config_sentence_transformers.json").get("similarity_fn_name")

@@ -28,8 +28,7 @@ TOWERS = ("mention", "entity")  # subfolders of a model that arbo saved with two
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "model*.safetensors", PROJECTION]
-_TOWER_FILES = [f"{tower}/{pattern}" for tower in TOWERS for pattern in _HUB_FILES]
-_MODULE_FILES = ["*_Pooling/config.json", *(f"0_*/{pattern}" for pattern in _HUB_FILES)]
+_INNER_FILES = ["*_Pooling/config.json", *(f"{one}/{pattern}" for one in (*TOWERS, "0_*") for pattern in _HUB_FILES)]
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 
 MINILM = "all-MiniLM-L6-v2"
@@ -81,7 +80,7 @@ def find_folder(name: str | os.PathLike[str]) -> Path:
     try:
         fetched = Path(snapshot_download(place, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
         if (fetched / MANIFEST).is_file() or (fetched / MODULES).is_file():  # the folder is named after the commit
-            snapshot_download(place, revision=fetched.name, allow_patterns=[*_TOWER_FILES, *_MODULE_FILES])
+            snapshot_download(place, revision=fetched.name, allow_patterns=_INNER_FILES)
         return fetched
     except Exception as error:  # from the network, the hub or the disk
         problem = f"there is no such folder, and the download from the hub failed ({first_line(error)})"

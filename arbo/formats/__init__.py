@@ -96,7 +96,6 @@ _MODULES = {"clusters": "jsonl", "csv": "table", "ecbplus-events": "ecbplus", "p
 TABLES, CLUSTERS = ("csv", "tsv", "xlsx"), ("clusters", "conll", "corefud")
 GRAPHS: tuple[str, ...] = get_args(Graph)
 FOLDERS = ("brat", *GRAPHS)
-_BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 
 
 def writer(format: str) -> Callable[..., Any]:  # noqa: A002
@@ -261,7 +260,7 @@ def _guessed(paths: list[Path], formats: Mapping[str, str], announce_format: Cal
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     guesses = [next((name for name, form in formats.items() if re.search(form, text, re.M)), "") for text in samples]
     counts = Counter(filter(None, guesses))
-    special = [name for name in formats if name in counts.keys() - _BESIDE_OTHERS]
+    special = [name for name in formats if name in counts.keys() - {"csv", "jsonl", "parquet", "text", "tsv"}]
     if names := special[:1] or [name for name, _ in counts.most_common()]:
         chosen, *others = names
         if others and counts[chosen] == counts[others[0]]:

@@ -42,7 +42,6 @@ _BEGIN = re.compile(r"#\s*begin document ?(.*)")
 _END = re.compile(r"#\s*end document")
 _BRACKET = re.compile(r"(\()?([^()|\s]++)(\))?")
 _BRACKETS = re.compile(r"(?:(?:\([^()|\s]++\)?|[^()|\s]++\))\|?)+")
-_NO_CHAIN = {"-", "_", "*"}
 _NAME = re.compile(r"\((.*)\);(?: *part +(\S+))?")
 _DOCUMENT_ID = re.compile(r"[^\t\r\n]+")
 _PART = re.compile(r"(.+)/([0-9]+)")
@@ -136,7 +135,7 @@ def _chains(words: Block, document_id: str, file: Path | str, records: Records[A
     chains: dict[str, list[Span]] = {}
     begun: defaultdict[str, list[Span]] = defaultdict(list)  # word and line of the mentions that have not ended
     for at, (number, column) in enumerate(words):
-        if column in _NO_CHAIN:
+        if column in ("-", "_", "*"):
             continue
         with records.record(file, number, kind="lines"):
             if not _BRACKETS.fullmatch(column):

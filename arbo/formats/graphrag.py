@@ -24,7 +24,6 @@ from arbo.formats.table import batches
 
 _NODES, _LINKS = "entities.parquet", "relationships.parquet"
 _ENDS, _OF_CLAIMS = ("source", "target"), ("subject_id", "object_id")
-_MADE_AGAIN = ("communit", "embeddings")
 
 
 def graph_in(folder: Path) -> Graph:
@@ -59,7 +58,7 @@ def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, groups:
             written[file.name] = _with_ids(units, "relationship_ids", links, of_links)
         elif file.name == "covariates.parquet":
             written[file.name] = _renamed(_read(file), _OF_CLAIMS, title_of)
-        elif file.name.startswith(_MADE_AGAIN):
+        elif file.name.startswith(("communit", "embeddings")):
             left_out.append(file.name)
         elif file.name not in written:
             shutil.copyfile(file, out / file.name)

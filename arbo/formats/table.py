@@ -50,7 +50,6 @@ from arbo.formats.xlsx import joined_lists, read_cells
 Kind = Literal["csv", "tsv", "xlsx", "parquet"]
 HeaderOf = Callable[[Sequence[str], Path], tuple[list[str], bool]]  # is `_header` with some of its arguments
 
-_DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
 _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
@@ -64,8 +63,8 @@ _IDS |= {"DiseaseID": "id", "ChemicalID": "id", "GeneID": "id", "DiseaseName": "
 _IDS |= {"GeneSymbol": "name", "AltDiseaseIDs": "alternative_ids", "AltGeneIDs": "alternative_ids"}
 _COMMENTS = re.compile(r"\A(?:#(?:[^\S\n][^\n]*)?\n)+")
 _NAMES = re.compile(r"(document_)?id[,;\t]", re.I)
-_BESIDE_NAMES = {*COLUMNS, "context"}  # columns that say more of a mention than its name and its id
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
+_BESIDE_NAMES = {*COLUMNS, "context"}  # columns that say more of a mention than its name and its id
 _LIKE_NAMES = re.compile(r"(.*[\W_])?(id|identifier|code|cui|name|label|term|title|str)s?|\w+(?-i:ID|Name|Label)", re.I)
 _ALIASES = {"alias", "synonym", "synonyms"}  # other names of the column ``aliases`` of entities
 _SPLIT = "cells of aliases divided at `;`, since none has a `|`"
@@ -297,7 +296,7 @@ def _content(file: Path, kind: str) -> tuple[str, str]:
         named = [line for at, line in enumerate(lines) if _NAMES.match(line) or lines[at - 1 : at] == ["Fields:"]]
         named = [] if _NAMES.match(text, comments.end()) else named[-1:]
         text = "\n" * (len(lines) - len(named)) + "".join(f"{line}\n" for line in named) + text[comments.end() :]
-    return text, max(_DELIMITERS[kind], key=text.lstrip("\n").partition("\n")[0].count)
+    return text, max(",;" if kind == "csv" else "\t", key=text.lstrip("\n").partition("\n")[0].count)
 
 
 def cells_of(file: Path, kind: str) -> list[tuple[int, list[str]]]:

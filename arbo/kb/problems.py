@@ -74,12 +74,11 @@ def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
     for kind, (wrong, solution) in _KINDS.items():
         if count := len(cases[kind]) or kb.notes.get(wrong, 0) or (kind == "empty" and not len(kb)):
             examples = sorted(cases[kind], key=lambda case: -len(case.entities))[:3]
-            severity = "error" if kind in _ERRORS or kind.startswith("malformed") else "warning"
+            severity = "error" if kind in ("empty", "padded-id") or kind.startswith("malformed") else "warning"
             problems.append(Problem(kind, severity, int(count), wrong, solution, tuple(examples)))
     return tuple(sorted(problems, key=lambda problem: problem.severity))
 
 
-_ERRORS = ("empty", "padded-id")
 _KINDS: dict[str, tuple[str, str]] = {
     # notes of readers; others, as on obsolete terms, are no problem
     "malformed-entity": ("malformed entities skipped", "correct the places that the warnings named"),

@@ -21,7 +21,6 @@ from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, nearest_within
 from arbo.text.names import normalize_name, without_marks
 
-_NEVER = 9
 _LISTS = "mentions", "mention_dissimilarity", "entities", "entity_dissimilarity"
 FROZEN = "encoder."  # what the names of the arrays of a fitted encoder begin with
 
@@ -361,7 +360,7 @@ def _spelled(nearest: Retrieval, kb: KnowledgeBase) -> Retrieval:
     entities, place = np.unique(some[is_tied], return_inverse=True)
     columns = (column.to_pylist() for column in kb.taken(("name", "aliases"), entities))
     names = [(name, *aliases) for name, aliases in zip(*columns, strict=True)]
-    far = np.full(some.shape, _NEVER)
+    far = np.full(some.shape, 9)  # more forms than there are
     tied = zip(np.nonzero(is_tied)[0].tolist(), place.tolist(), strict=True)
     far[is_tied] = [_spelling_distance(spellings[row], names[entity]) for row, entity in tied]
     order = np.lexsort((np.where(is_tied, some, np.arange(some.shape[1])), far, ~is_tied), axis=1)

@@ -37,7 +37,6 @@ from arbo.progress import quiet
 from arbo.training.config import LoopConfig, RunOptions
 
 LOG, _LOCK = "log.jsonl", "lock"
-_MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 _PREFIX = "step-"
 
 logger = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
     AcceleratorState._reset_state()  # an earlier training of this process may have had another precision
     try:
         return Accelerator(
-            mixed_precision=_MIXED[config.precision],
+            mixed_precision={"float32": "no", "bfloat16": "bf16", "float16": "fp16"}[config.precision],
             kwargs_handlers=[
                 DistributedDataParallelKwargs(find_unused_parameters=True),
                 InitProcessGroupKwargs(timeout=timedelta(days=1)),  # other processes wait while the first one tunes
