@@ -96,19 +96,17 @@ def add_other_number(of_form: dict[str, Any]) -> None:
 
 def _brackets(text: str) -> list[Span]:
     """Return the offsets of balanced pairs of round or square brackets, sorted by their opening."""
-    opened: list[int] = []
-    waiting = {"(": 0, "[": 0}
-    pairs = []
+    opened: dict[str, list[int]] = {"(": [], "[": []}
+    pairs = list[Span]()
     for match in _BRACKET.finditer(text):
-        i, character = match.start(), match[0]
-        if character in waiting:
-            opened.append(i)
-            waiting[character] += 1
-        elif waiting[partner := "(" if character == ")" else "["]:
-            while text[opened[-1]] != partner:
-                waiting[text[opened.pop()]] -= 1
-            waiting[partner] -= 1
-            pairs.append((opened.pop(), i))
+        if match[0] in opened:
+            opened[match[0]].append(match.start())
+            continue
+        same, others = (opened[one] for one in ("([" if match[0] == ")" else "[("))
+        if same:
+            pairs.append((same.pop(), match.start()))
+            while others and others[-1] > pairs[-1][0]:
+                others.pop()
     return sorted(pairs)
 
 
@@ -167,23 +165,17 @@ def _max_words(short: str) -> int:
 
 def _long_form_start(short: str, text: str) -> int | None:
     """Return the offset of the long form of ``short`` that ends where ``text`` ends; None without one."""
-    letters = [letter for letter in short.lower() if letter.isalnum()]
+    letters = [letter.lower() for letter in short if letter.isalnum()]
     initials = [match.start() for match in _WORD.finditer(text)][-len(letters) :]
     at, begins = len(text), [text[begin].lower() for begin in initials]
-    if begins == letters:
-        at = initials[0]
-        short = ""
-    for i in reversed(range(len(short))):
-        if not short[i].isalnum():
-            continue
-        at, letter = at - 1, short[i].lower()
-        while at >= 0 and (text[at].lower() != letter or (i == 0 and at > 0 and text[at - 1].isalnum())):
+    for place, letter in reversed([*enumerate(letters)]):
+        at -= 1
+        while at >= 0 and (text[at].lower() != letter or (place == 0 and at > 0 and text[at - 1].isalnum())):
             at -= 1
-        if at < 0 and sorted(begins) != sorted(letters):
-            return None
-        if at < 0:
-            at = initials[0]
-            break
+    if at < 0 and sorted(begins) != sorted(letters):
+        return None
+    if at < 0 or begins == letters:
+        at = initials[0]
     while at > 0 and not text[at - 1].isspace():
         at -= 1
     return at + (text[at] in "([" and _has_odd_bracket(text[at:]))
