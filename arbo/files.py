@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import SimpleNamespace
@@ -82,14 +82,12 @@ def write_lines(lines: Iterable[str], path: PathLike) -> None:
     """Write lines as UTF-8, gzipped if `path` ends in `.gz`; see `write_whole`."""
 
     def write(partial: Path) -> None:
-        encoded = (f"{line}\n".encode() for line in lines)
-        with partial.open("wb") as stream:
+        with ExitStack() as stack:
+            stream: Any = stack.enter_context(partial.open("wb"))
             if os.fspath(path).endswith(".gz"):
                 # The header has no name and no time, so that equal content gives equal bytes.
-                with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
-                    packed.writelines(encoded)
-            else:
-                stream.writelines(encoded)
+                stream = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0))
+            stream.writelines(f"{line}\n".encode() for line in lines)
 
     write_whole(path, write)
 
@@ -229,9 +227,7 @@ class Format(NamedTuple):
             newer = f"a newer arbo wrote this (format {written_by}; the installed one reads up to {self.version})"
             raise DataError(f"{newer}; run: pip install --upgrade arbo", file=path)
         invalid = [name for name, type_ in self.keys.items() if type(values.get(name)) is not type_]
-        if written_by != self.version:
-            invalid.insert(0, "format_version")
-        if invalid:
+        if invalid := ["format_version"] * (written_by != self.version) + invalid:
             raise DataError(f"the manifest has no valid {', '.join(invalid)}; {self.advice}", file=path)
         return values
 
