@@ -97,8 +97,7 @@ def hashes_of_rows(items: npt.NDArray[np.unsignedinteger[Any]], start: npt.NDArr
         first = start[begin : end + 1] - start[begin]
         place = np.arange(first[-1]) - np.repeat(first[:-1], size[begin:end])
         chunk = items[start[begin] : start[end]]
-        total = np.cumsum((_CODES[chunk] if chunk.dtype == np.uint8 else chunk) * power[place])
-        total = np.append(np.uint64(0), total)
+        total = np.append(np.uint64(0), np.cumsum((_CODES[chunk] if chunk.dtype == np.uint8 else chunk) * power[place]))
         hashes[begin:end] = total[first[1:]] - total[first[:-1]]
         begin = end
     return _mixed(hashes, size)

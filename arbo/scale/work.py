@@ -88,9 +88,8 @@ class Work:
             yield from search_all(searches, k, progress=progress, **how)  # refuses several vectors of a query
             return
         planned = [in_shards(self.folder, one, k, size=self.shard_size, **how) for one in searches]
-        tasks = [task for some, _ in planned for task in some]
         what = "mentions" if any(one.self_ids is not None for one in searches) else "entities"
-        self._finish(f"nearest {what}", tasks, progress, self.pool)
+        self._finish(f"nearest {what}", [task for some, _ in planned for task in some], progress, self.pool)
         shard_index.cache_clear()
         for _, merged in planned:
             yield merged()

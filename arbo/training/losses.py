@@ -54,9 +54,8 @@ def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: floa
     their scale, and ``margin`` is d. A mention without negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
-    pull = softplus(-alpha * (scores[:, 0] - margin))
     pushes = pad(alpha * (scores[:, 1:] + margin), (1, 0))  # the zero in front is the 1 in the logarithm
-    return pull + torch.logsumexp(pushes, dim=1)
+    return softplus(-alpha * (scores[:, 0] - margin)) + torch.logsumexp(pushes, dim=1)
 
 
 def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
