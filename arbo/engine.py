@@ -5,6 +5,7 @@ arbo is loaded under a private name, otherwise under its own, so that only one c
 """
 
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -42,14 +43,11 @@ _HOME = declared(__file__)  # the modules of the names above; a module is import
 
 def __getattr__(name: str) -> Any:
     """Return a name of `clustering` or `eval`, and store it in this module."""
-    if name.startswith("__"):  # such as `__path__`, for which every import of a name asks
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    package, dot, module = _HOME.get(name, _HOME["*"]).partition(".")
-    try:
-        value = getattr(import_module(_name_of(package) + dot + module), name)
-    except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return globals().setdefault(name, value)
+    if not name.startswith("__"):  # such as `__path__`, for which every import of a name asks
+        package, dot, module = _HOME.get(name, _HOME["*"]).partition(".")
+        with suppress(AttributeError):
+            return globals().setdefault(name, getattr(import_module(_name_of(package) + dot + module), name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @cache

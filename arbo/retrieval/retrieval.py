@@ -15,7 +15,7 @@ from arbo import engine
 from arbo.data import Inputs, KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Metric, Neighbors, Progress, Searchable, Vectors, Weights
+from arbo.engine import Bools, Decisions, Floats, Graph, Ids, Metric, Neighbors, Searchable, Vectors, Weights
 from arbo.progress import Announce
 from arbo.retrieval import groups
 from arbo.retrieval.groups import Group, GroupedEntities, Search, SearchAll, nearest_within
@@ -201,15 +201,13 @@ class EarlierSearch:
         things: GroupedEntities | None,
         k: int,
         *,
-        metric: Metric,
-        progress: Progress,
         within: float | None = None,
+        **how: Any,
     ) -> Neighbors:
         """Return the lists of `arbo.retrieval.groups.nearest_within`, but search only what may have changed.
 
-        Without ``things``, neighbours are other mentions.
+        Without ``things``, neighbours are other mentions. ``how`` has the metric and what shows progress.
         """
-        how: Any = {"metric": metric, "progress": progress}
         if things is not None:
             return self._entities_within(groups, things, k, how)
         lists = Neighbors.empty(len(self.row), k)
@@ -384,5 +382,4 @@ def _forms(name: str) -> tuple[object, ...]:
 def _spelling_distance(spelling: str, names: Sequence[str]) -> int:
     """Return how many forms must be forgotten until one of the names is the spelling."""
     forms = _forms(spelling)
-    alike = ([a == b for a, b in zip(forms, _forms(name), strict=True)] for name in names)
-    return min(of.index(True) if True in of else len(of) for of in alike)
+    return min([*(a == b for a, b in zip(forms, _forms(name), strict=True)), True].index(True) for name in names)

@@ -22,7 +22,7 @@ _QUERIES = 1 << 14  # most queries of a task
 
 
 def in_shards(
-    work: Path, one: Search, k: int, *, metric: Metric, within: Limit, size: int
+    work: Path, one: Search, k: int, *, metric: Metric, within: Limit = None, size: int
 ) -> tuple[list[Task], Callable[[], Neighbors]]:
     """Write the vectors in shards of ``size`` distinct vectors, and plan the search; see `nearest`.
 

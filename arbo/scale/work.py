@@ -18,7 +18,7 @@ import numpy as np
 
 from arbo.encoders.encoder_config import Pooling
 from arbo.encoders.templates import TokenRow
-from arbo.engine import Floats, Ids, Limit, Metric, Neighbors, Progress
+from arbo.engine import Floats, Ids, Neighbors, Progress
 from arbo.errors import UsageError
 from arbo.files import PathLike, discard, real
 from arbo.retrieval.groups import Search, search_all
@@ -78,11 +78,8 @@ class Work:
         for place, part in enumerate(parts):
             yield place, part.arrays()["vectors"]
 
-    def search_all(
-        self, searches: Iterable[Search], k: int, *, metric: Metric, within: Limit = None, progress: Progress
-    ) -> Iterator[Neighbors]:
+    def search_all(self, searches: Iterable[Search], k: int, *, progress: Progress, **how: Any) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.groups.search_all` does, in shards."""
-        how: Any = {"metric": metric, "within": within}
         searches = [*searches]
         if not k or any(not np.array_equal(one.queries.owner, np.arange(one.queries.n)) for one in searches):
             yield from search_all(searches, k, progress=progress, **how)  # refuses several vectors of a query
