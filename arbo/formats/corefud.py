@@ -56,11 +56,13 @@ class _Mention(NamedTuple):
     eid: str
     type: str | None
     head: int
-    pieces: list[list[int]]  # the first and the last word of each; of an open piece only the first
+    begins: list[int]  # the first word of each piece
+    ends: list[int]  # the last word of each, but of an open one
 
     @property
     def headed(self) -> Headed:
-        words = sorted({word for first, last in self.pieces for word in range(first, last + 1)})
+        pieces = zip(self.begins, self.ends, strict=True)
+        words = sorted({word for first, last in pieces for word in range(first, last + 1)})
         return Headed((*words,), words[self.head - 1 if self.head <= len(words) else 0])
 
 
@@ -92,7 +94,7 @@ def document(piece: Piece, records: Records[Document]) -> Document:
     spans, marked = [*chain.from_iterable(places)], list[Marked]()
     for mention in _mentions(piece, sentences, records):
         words, head = mention.headed
-        at = tuple((spans[first][0], spans[last][1]) for first, last in mention.pieces)
+        at = tuple((spans[first][0], spans[last][1]) for first, last in zip(mention.begins, mention.ends, strict=True))
         gold = (f"{piece.name}/{mention.eid}",)
         marked.append(Marked(at, mention.type, gold, metadata={"head": words.index(head) + 1}))
     marked.sort(key=lambda one: (one.spans[0][0], -one.spans[-1][1]))
@@ -137,16 +139,13 @@ def _mentions(piece: Piece, sentences: list[list[Any]], records: Records[Any]) -
                 eid, nth, n_pieces = place[1], int(place[2] or 1), int(place[3] or 1)
                 if opens and nth == 1:
                     head = int(values["head"]) if _HEAD.fullmatch(values.get("head", "")) else 1
-                    mentions.append(_Mention(line, eid, values.get("etype") or None, head, []))
+                    mentions.append(_Mention(line, eid, values.get("etype") or None, head, [], []))
                     waiting[eid, n_pieces, 0, False].append(mentions[-1])
                 for is_open in [False] * bool(opens) + [True] * bool(closes):
                     if not (begun := waiting[eid, n_pieces, nth - (not is_open), is_open]):
                         raise DataError(f"entity {eid} continues a mention here that has not begun", id=piece.name)
                     mention = begun.pop()
-                    if is_open:
-                        mention.pieces[-1].append(at)
-                    else:
-                        mention.pieces.append([at])
+                    (mention.ends if is_open else mention.begins).append(at)
                     if nth < n_pieces or not is_open:
                         waiting[eid, n_pieces, nth, not is_open].append(mention)
     for mention in sorted(chain.from_iterable(waiting.values()), key=lambda one: one.line):
