@@ -72,10 +72,8 @@ def check_start(out: PathLike, kb: KnowledgeBase | None) -> KnowledgeBase:
     """Raise UsageError, before any work, unless a model can be written to ``out`` and ``kb`` is a knowledge base."""
     check_model_replaceable(real(out))
     if not isinstance(kb, KnowledgeBase):
-        raise UsageError(
-            f"training needs a knowledge base, not {type(kb).__name__}; read one, for example with "
-            "arbo.read_knowledge_base(path), or make one from rows with KnowledgeBase.of(rows)"
-        )
+        wrong = f"training needs a knowledge base, not {type(kb).__name__}; read one, for example with"
+        raise UsageError(f"{wrong} arbo.read_knowledge_base(path), or make one from rows with KnowledgeBase.of(rows)")
     return kb
 
 
