@@ -196,13 +196,7 @@ class EarlierSearch:
     links: Callable[[Ids, list[str]], Any] | None  # see `Retrieval`
 
     def nearest_within(
-        self,
-        groups: Sequence[Group],
-        things: GroupedEntities | None,
-        k: int,
-        *,
-        within: float | None = None,
-        **how: Any,
+        self, groups: Sequence[Group], things: GroupedEntities | None, k: int, within: float | None = None, **how: Any
     ) -> Neighbors:
         """Return the lists of `arbo.retrieval.groups.nearest_within`, but search only what may have changed.
 
