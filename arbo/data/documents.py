@@ -137,9 +137,8 @@ class Entity:
     def __post_init__(self) -> None:
         check_name(self.id, "the entity id")
         check_name(self.name, "the entity's name", of=self.id)
-        for what in ("aliases", "types", "xrefs"):
-            check_texts(getattr(self, what), what, of=self.id)
-        check_texts(self.alternative_ids, "alternative_ids", of=self.id, blank=False)
+        for what in ("aliases", "types", "xrefs", "alternative_ids"):
+            check_texts(getattr(self, what), what, of=self.id, blank=what != "alternative_ids")
         for what in ("definition", "domain"):
             if getattr(self, what) is not None:
                 check_text(getattr(self, what), what, of=self.id)

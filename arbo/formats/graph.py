@@ -5,7 +5,7 @@ the document, without case. Placeholders such as UNKNOWN are no type. A node wit
 name, if they have one type. The texts in which nodes occur are evidence.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,14 +56,12 @@ def read_documents(path: Paths, graph_in: Callable[[Path], Graph], format_: str,
     folder = one if one.is_dir() else one.parent
     nodes, _ = graph_in(folder)
     names = [" ".join(sorted(name.split())) for name in normalize_names([node.name for node in nodes])]
-    kinds: defaultdict[str, set[str | None]] = defaultdict(set)
-    for node, name in zip(nodes, names, strict=True):
-        kinds[name].update({node.kind} - {""})
+    kinds = grouped({(name, node.kind): 0 for node, name in zip(nodes, names, strict=True) if node.kind})
     rows: list[tuple[str, Any]] = []
     for number, (node, name) in enumerate(zip(nodes, names, strict=True), 1):
-        place, (only, *more) = f"{folder}, node {number}", kinds[name] or [None]
+        place, (only, *more) = f"{folder}, node {number}", kinds[name] or [""]
         row: dict[str, Any] = {"document_id": node.id, "mention_id": node.id, "text": node.name, "start": 0}
-        row |= {"end": len(node.name), "type": node.type or None, "domain": node.kind or (None if more else only)}
+        row |= {"end": len(node.name), "type": node.type or None, "domain": node.kind or ("" if more else only) or None}
         row |= {_TEXTS: node.texts} if node.texts else {}
         rows.append((place, row if node.name else DataError("the node has no name; fill it in", id=node.id)))
     graph = {"format": format_, "path": str(real(folder))}

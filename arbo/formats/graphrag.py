@@ -7,7 +7,7 @@ Other columns and tables stay as they are, but GraphRAG has to make communities,
 """
 
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from arbo.data import grouped
 from arbo.data.tables import cells_in
 from arbo.errors import DataError
 from arbo.formats.graph import Graph, Groups, Node
@@ -39,11 +40,9 @@ def _write(folder: Path, entities: pa.Table, links: pa.Table, out: Path, groups:
     titles, title_of = cells_in(entities, "title"), dict[Any, Any]()
     for row, best in sorted((row, rows[0]) for rows in groups for row in rows):
         title_of.setdefault(titles[row], titles[best])
-    renamed, pairs = _renamed(links, _ENDS, title_of), defaultdict[tuple[Any, ...], list[int]](list)
-    ends = (cells_in(table, name) for table in (renamed, links) for name in _ENDS)
-    for row, (one, two, source, target) in enumerate(zip(*ends, strict=True)):
-        if one != two or source == target:
-            pairs[tuple(sorted((one, two)))].append(row)
+    renamed = _renamed(links, _ENDS, title_of)
+    ends = enumerate(zip(*(cells_in(table, name) for table in (renamed, links) for name in _ENDS), strict=True))
+    pairs = grouped((tuple(sorted((a, b))), row) for row, (a, b, one, two) in ends if a != b or one == two)
     of_links, degree = [*pairs.values()], Counter(chain(*map(set, pairs)))
     nodes = _joined(entities, groups, "description", "text_unit_ids")
     nodes = _with(nodes, "degree", [degree[title] for title in cells_in(nodes, "title")])

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arbo.data import Entity, Records
+from arbo.data import Entity, Records, grouped
 from arbo.data.objects import fields, mapping, string
 from arbo.errors import DataError
 from arbo.formats.files import Piece, json_pieces
@@ -38,10 +38,9 @@ def pieces(file: Path, records: Records[Entity]) -> Iterator[Piece]:
                 raise DataError(wrong, file=str(file))
             default = _properties(graph.get("meta"), "graph")["default-namespace"][-1:]
             of_class = "CLASS" if any(isinstance(node, dict) and node.get("type") for node in nodes or ()) else None
-            above: defaultdict[str, list[str]] = defaultdict(list)
-            for edge in graph["edges"] if isinstance(graph.get("edges"), list) else ():
-                if isinstance(edge, dict) and edge.get("pred") == "is_a":
-                    above[str(edge.get("sub"))].append(_short_id(str(edge.get("obj"))))
+            edges = graph["edges"] if isinstance(graph.get("edges"), list) else ()
+            is_a = (edge for edge in edges if isinstance(edge, dict) and edge.get("pred") == "is_a")
+            above = grouped((str(edge.get("sub")), _short_id(str(edge.get("obj")))) for edge in is_a)
             for n, node in enumerate(nodes or (), 1):
                 yield Piece((node, default, of_class, above), f"{file}, node {n}")
 

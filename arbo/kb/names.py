@@ -47,12 +47,8 @@ def spellings(kb: KnowledgeBase) -> Spellings:
 
 def ids_of(kb: KnowledgeBase) -> tuple[set[str], dict[str, list[int]]]:
     """Return the entities' own ids, and the rows that have each other alternative id, ascending."""
-    ids, holders = {id_ for (id_,) in kb.columns("id")}, defaultdict[str, list[int]](list)
-    for row, (others,) in enumerate(kb.columns("alternative_ids")):
-        for id_ in dict.fromkeys(others):
-            if id_ not in ids:
-                holders[id_].append(row)
-    return ids, holders
+    ids, rows = {id_ for (id_,) in kb.columns("id")}, enumerate(kb.columns("alternative_ids"))
+    return ids, grouped((id_, row) for row, (others,) in rows for id_ in dict.fromkeys(others) if id_ not in ids)
 
 
 def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[Example, int]]:

@@ -1,6 +1,6 @@
 """Counts of a knowledge base, and its problems and how to fix them."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -65,11 +65,9 @@ class Problem:
 
 def problems_of(kb: KnowledgeBase) -> tuple[Problem, ...]:
     """Return the problems of each kind, errors first."""
-    cases: defaultdict[str, list[Example]] = defaultdict(list)
     names = spellings(kb)
-    cases["generic-name"] += generic_names(kb, names)
-    for kind, case in chain(_shared_names(kb, names), _ids(kb)):
-        cases[kind].append(case)
+    generic = (("generic-name", case) for case in generic_names(kb, names))
+    cases = grouped(chain(generic, _shared_names(kb, names), _ids(kb)))
     problems = []
     for kind, (wrong, solution) in _KINDS.items():
         if count := len(cases[kind]) or kb.notes.get(wrong, 0) or (kind == "empty" and not len(kb)):
@@ -124,9 +122,8 @@ _KINDS: dict[str, tuple[str, str]] = {
 
 def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Example]]:
     """Yield the groups of entities that have the same names, and the homonyms whose entities differ in others."""
-    by_words: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    for form, written in names.items():  # search knows no order of words, and no repeated words
-        by_words[" ".join(sorted({*form.split()}))] += written
+    words_of = {form: " ".join(sorted({*form.split()})) for form in names}  # search knows no order and no repetition
+    by_words = grouped((words_of[form], one) for form, written in names.items() for one in written)
     names = {words: sorted(written, key=itemgetter(1)) for words, written in by_words.items()}
     named = ((row, name) for name, written in names.items() for row in dict.fromkeys(row for _, row in written))
     alike = grouped((frozenset(shared), row) for row, shared in grouped(named).items())

@@ -75,8 +75,7 @@ class Work:
 
         tasks = [(part, partial(call, chosen)) for part, chosen in zip(parts, slices, strict=True)]
         self._finish(f"embedding {what}", tasks[::-1], progress, pool)
-        for place, part in enumerate(parts):
-            yield place, part.arrays()["vectors"]
+        yield from enumerate(part.arrays()["vectors"] for part in parts)
 
     def search_all(self, searches: Iterable[Search], k: int, *, progress: Progress, **how: Any) -> Iterator[Neighbors]:
         """Search as `arbo.retrieval.groups.search_all` does, in shards."""
@@ -88,8 +87,7 @@ class Work:
         what = "mentions" if any(one.self_ids is not None for one in searches) else "entities"
         self._finish(f"nearest {what}", [task for some, _ in planned for task in some], progress, self.pool)
         shard_index.cache_clear()
-        for _, merged in planned:
-            yield merged()
+        yield from (merged() for _, merged in planned)
 
     def _finish(self, stage: str, tasks: Sequence[Task], progress: Progress, pool: Executor | None) -> None:
         """Make the parts that are not finished; each is made once, also if several tasks are equal."""
