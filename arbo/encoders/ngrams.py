@@ -334,9 +334,8 @@ def _count(in_name: Items, in_word: Items, counts: Bools, first: int, step: int,
 @kernel
 def _sums(in_name: Items, in_word: Csr, width: int, alias: Doubles, begin: int, end: int) -> tuple[Ids, Ids, Floats]:
     """Return the number of dimensions of each name from ``begin`` to ``end - 1``, these dimensions, and the values."""
-    most = end - begin
-    for word in in_name[1][in_name[0][begin] : in_name[0][end]]:
-        most += in_word.indptr[word + 1] - in_word.indptr[word]
+    words = in_name[1][in_name[0][begin] : in_name[0][end]]
+    most = end - begin + (in_word.indptr[words + 1] - in_word.indptr[words]).sum()
     items, values, size = np.empty(most, np.int32), np.empty(most, np.float32), np.zeros(end - begin, np.int64)
     total, last, at = np.empty(width, np.float64), np.full(width, -1, np.int64), 0
     for name in range(begin, end):

@@ -182,8 +182,7 @@ def _table(text: Bytes, begin: Ids, end: Ids) -> tuple[Bytes, Ids, Ids]:
     slots = np.full(n_slots, -1, np.int32)
     for i in range(n):
         length = end[i] - begin[i]
-        for at in range(length):
-            held[start[i] + at] = text[begin[i] + at]
+        held[start[i] : start[i] + length] = text[begin[i] : end[i]]
         start[i + 1] = start[i] + length + 1
         slot = _home(_checksum(text, begin[i], end[i]), n_slots)
         while slots[slot] >= 0:
@@ -232,9 +231,7 @@ def _distinct_words(
     start: Ids, parts: Ids, first: Ids, words: Ids, is_mark: Bools, n_words: int
 ) -> tuple[Ids, Ids, Ids]:
     """Return the distinct words of each row of parts, renumbered in order of first use, and the old number of each."""
-    most = 0
-    for part in parts:
-        most += first[part + 1] - first[part]
+    most = (first[parts + 1] - first[parts]).sum()
     items, begins, n = np.empty(most, np.int32), np.zeros_like(start), 0
     number, order, n_used = np.full(n_words, -1, np.int32), np.empty(n_words, np.int64), 0
     last = np.full(n_words, -1, np.int64)

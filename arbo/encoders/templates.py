@@ -181,16 +181,11 @@ class Speller:
 
     def _unmarked(self, ids: list[int]) -> list[int]:
         """Tokenise markers letter by letter, since some tokenizers recognise them in ordinary text."""
-        if self.markers.keys().isdisjoint(ids):
-            return ids
-        spelt: list[int] = []
-        for id_ in ids:
-            if id_ in self.markers:
-                letters = self.tokenizer.encode_batch_fast(list(self.markers[id_]), add_special_tokens=False)
-                spelt += [piece for letter in letters for piece in letter.ids if piece not in self.markers]
-            else:
-                spelt.append(id_)
-        return spelt
+        spelt: dict[int, list[int]] = {}
+        for id_ in self.markers.keys() & ids:
+            letters = self.tokenizer.encode_batch_fast(list(self.markers[id_]), add_special_tokens=False)
+            spelt[id_] = [piece for letter in letters for piece in letter.ids if piece not in self.markers]
+        return [piece for id_ in ids for piece in spelt.get(id_, [id_])] if spelt else ids
 
 
 def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:
