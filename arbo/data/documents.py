@@ -97,22 +97,19 @@ class Document:
             if not isinstance(mention, Mention):
                 wrong = f"mentions must be a tuple of Mention, not {type(mention).__name__}"
                 raise DataError(f"{wrong}; arbo.Corpus.of makes documents of dicts", id=self.id)
-            self._check(mention)
+            if mention.document_id != self.id:
+                wrong = f"the mention has the document id {mention.document_id!r}, but is in document {self.id!r}"
+                raise DataError(wrong, id=mention.id)
+            if mention.end > len(self.text):
+                wrong = f"a span ends at {mention.end}, but document {self.id!r} has {len(self.text)} characters"
+                raise DataError(f"{wrong}; offsets count Unicode code points, not bytes", id=mention.id)
+            if mention.text != text_of(mention.spans, self.text):
+                wrong = f"the text of the mention differs from the text at its spans in document {self.id!r}"
+                raise DataError(f"{wrong}; offsets count Unicode code points, and the end is exclusive", id=mention.id)
             if mention.id in seen:
                 wrong = f"document {self.id!r} has two mentions with this id"
                 raise DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=mention.id)
             seen.add(mention.id)
-
-    def _check(self, mention: Mention) -> None:
-        if mention.document_id != self.id:
-            wrong = f"the mention has the document id {mention.document_id!r}, but is in document {self.id!r}"
-            raise DataError(wrong, id=mention.id)
-        if mention.end > len(self.text):
-            wrong = f"a span ends at {mention.end}, but document {self.id!r} has {len(self.text)} characters"
-            raise DataError(f"{wrong}; offsets count Unicode code points, not bytes", id=mention.id)
-        if mention.text != text_of(mention.spans, self.text):
-            wrong = f"the text of the mention differs from the text at its spans in document {self.id!r}"
-            raise DataError(f"{wrong}; offsets count Unicode code points, and the end is exclusive", id=mention.id)
 
 
 @dataclass(frozen=True, slots=True)
