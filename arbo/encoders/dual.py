@@ -186,10 +186,8 @@ class DualEncoder(TowerModel, Encoder):
 
     def entity_texts(self, kb: KnowledgeBase) -> Texts:
         """Collect the texts of the entities."""
-        if self.config.entity_view == "names":
-            names, rows = kb.names()
-        else:
-            names, rows = Strings(kb.table["name"]), np.arange(len(kb))
+        has_all = self.config.entity_view == "names"
+        names, rows = kb.names() if has_all else (Strings(kb.table["name"]), np.arange(len(kb)))
         fields, owner = self.spellers[1].template.fields, rows.tolist()
 
         def read(place: int) -> list[str]:

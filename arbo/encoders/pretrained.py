@@ -70,8 +70,7 @@ def first_line(error: Exception) -> str:
 def find_folder(name: str | os.PathLike[str]) -> Path:
     """Return a local folder, or download a model from the hub to one; see `Tower.load`."""
     place = os.fspath(name)
-    folder = os.path.expanduser(place)
-    if place and os.path.isdir(folder):
+    if place and os.path.isdir(folder := os.path.expanduser(place)):
         return Path(folder)
     if not _HUB_NAME.fullmatch(place):
         raise DataError(f"{place!r} is neither a folder that exists nor a hub name like org/model")

@@ -131,11 +131,10 @@ def _marked(record: object, document_id: str, text: str, notes: Counter[str]) ->
         return None
     if values.get("text") and (len(spans) == 1 or not _same_letters(values["text"], spans, text)):
         compare(values["text"], spans, text, notes, of=name or document_id)
-    gold = _gold(infons)
     kind = infons.pop("type", None)
     kind = kind[0] if isinstance(kind, list) and kind else kind
     id_ = name and f"{document_id}:{name}"
-    return Marked(tuple(spans), None if kind is None else str(kind), gold, metadata=infons, id=id_)
+    return Marked(tuple(spans), None if kind is None else str(kind), _gold(infons), metadata=infons, id=id_)
 
 
 def _same_letters(surface: str, spans: list[Span], text: str) -> bool:
@@ -212,8 +211,7 @@ def _passages(document: Document) -> list[dict[str, Any]]:
             passages.append({"offset": begin, "infons": {**place["infons"]}, "text": piece, "annotations": []})
     except (KeyError, TypeError, ValueError):
         passages = []
-    whole = [{"offset": 0, "infons": {}, "text": text, "annotations": []}]
-    return passages if passages and end == len(text) else whole
+    return passages if passages and end == len(text) else [{"offset": 0, "infons": {}, "text": text, "annotations": []}]
 
 
 def _annotation(mention: Mention) -> dict[str, Any]:

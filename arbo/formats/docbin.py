@@ -23,8 +23,7 @@ def pieces(file: Path, _: object) -> Iterator[Piece]:
     except ImportError:
         raise MissingDependency("reading files of spaCy", extra="spacy") from None
     try:
-        data = file.read_bytes()
-        if len(zlib.decompressobj().decompress(data, LARGEST_ARCHIVE + 1)) > LARGEST_ARCHIVE:
+        if len(zlib.decompressobj().decompress(data := file.read_bytes(), LARGEST_ARCHIVE + 1)) > LARGEST_ARCHIVE:
             problem = f"the file unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; write several smaller ones"
             raise DataError(problem, file=str(file))
         docs = docs_in(DocBin().from_bytes(data))

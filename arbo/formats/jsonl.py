@@ -37,6 +37,7 @@ from typing import Any
 
 from arbo.data import Corpus, Document, Entity, Records, grouped
 from arbo.data.objects import any_list, document_line, fields, parse, string, to_document, to_entity
+from arbo.data.plain_lines import tables_of_lines
 from arbo.data.records import OnError
 from arbo.data.tables import Tables, check_ids
 from arbo.errors import DataError
@@ -49,8 +50,6 @@ _AT_ONCE = 1 << 18  # bytes of lines that are parsed at once
 
 def read_documents(path: Paths, on_error: OnError) -> Corpus:
     """Read documents: as columns if all lines are plain, or else one by one, which names the place of an error."""
-    from arbo.data.plain_lines import tables_of_lines
-
     files, records = data_files(path, SUFFIXES), Records[Document]("documents", on_error)
     if all(map(Path.is_file, files)):  # a pipe can be read only once
         with suppress(DataError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
