@@ -11,13 +11,12 @@ species. The collection is under the licence of the project.
 from importlib.resources import as_file, files
 
 from arbo.data import Corpus, KnowledgeBase
-from arbo.formats import jsonl, read_documents
-from arbo.formats.files import line_pieces
-from arbo.formats.ontologies import read_entities
+from arbo.formats import read_documents, read_knowledge_base
 
 
 def load_sample() -> tuple[Corpus, KnowledgeBase]:
     """Read the embedded documents, with gold annotations, and their knowledge base."""
     folder = files("arbo.sample")
     with as_file(folder / "documents.jsonl") as documents, as_file(folder / "entities.jsonl") as entities:
-        return read_documents(documents, "jsonl"), read_entities(entities, jsonl.SUFFIXES, line_pieces, jsonl.entity)
+        kb = read_knowledge_base([entities], "jsonl")  # of a list, the path is not kept
+        return read_documents(documents, "jsonl"), kb
