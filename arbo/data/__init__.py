@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from arbo.data.arrow import Arrays, codes_of
     from arbo.data.corpus import Corpus, Inputs, MentionInput, mention_inputs, names_of
     from arbo.data.documents import Document, Entity, Marked, Mention, marked_document
+    from arbo.data.fingerprint import learnt_from
     from arbo.data.gold import Gold
     from arbo.data.groups import grouped
     from arbo.data.knowledge_base import KnowledgeBase

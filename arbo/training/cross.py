@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data.fingerprint import learnt_from
+from arbo.data import learnt_from
 from arbo.encoders.cross import CrossEncoder
 from arbo.engine import Floats, Ids, LinkingScores
 from arbo.errors import UsageError

@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import Corpus, KnowledgeBase, codes_of
-from arbo.data.fingerprint import learnt_from
+from arbo.data import Corpus, KnowledgeBase, codes_of, learnt_from
 from arbo.encoders.dual import DualEncoder
 from arbo.engine import Ids, ranges
 from arbo.errors import DataError, UsageError

@@ -12,8 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from arbo.data import Corpus, KnowledgeBase, mention_inputs
-from arbo.data.fingerprint import learnt_from
+from arbo.data import Corpus, KnowledgeBase, learnt_from, mention_inputs
 from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.progress import Announce, on_screen

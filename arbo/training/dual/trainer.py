@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import Corpus, KnowledgeBase, codes_of
-from arbo.data.fingerprint import learnt_from
+from arbo.data import Corpus, KnowledgeBase, codes_of, learnt_from
 from arbo.data.gold import RECALL_AT
 from arbo.edges.features import hashed_words
 from arbo.encoders.dual import DualEncoder
