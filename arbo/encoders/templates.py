@@ -85,9 +85,7 @@ class Speller:
     tokens evenly; each gets those that the other does not need. Further fields follow in order.
     """
 
-    tokenizer: (
-        Any  # that of `tokenizers`; it does not truncate or pad, and tokenises special tokens as text if possible
-    )
+    tokenizer: Any  # of `tokenizers`; does not truncate or pad, and tokenises special tokens as text if possible
     template: Template
     literals: Mapping[str, Sequence[int]]  # the tokens of each literal
     markers: Mapping[int, str]  # the tokens that must not come from the text of a field
