@@ -20,7 +20,7 @@ from arbo.data import mention_inputs
 from arbo.data.corpus import Corpus
 from arbo.data.fingerprint import learnt_from, warnings_of
 from arbo.data.gold import Gold
-from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, FirstTexts, mention_features, mention_pairs
+from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, Facts, mention_features, mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
@@ -95,7 +95,7 @@ def test_features_compare_words_and_places_of_two_documents_alone() -> None:
     few = mention_features(alone, np.array([0, 1, 0]), np.array([3, 4, 5]))
     np.testing.assert_array_equal(few, mention_features(among, np.array([2, 3, 2]), np.array([5, 6, 9])))
     documents = facts_of(*(f"the [Ada] {words}" for words in ("red ant", "ant red bee", "bee", "bee cow", "cow dog")))
-    near = documents.with_stories(FirstTexts.of(documents.documents)).near
+    near = documents.with_stories().near
     assert near is not None
     assert ((near @ near.T).toarray()[0] > 0).tolist() == [True, True, True, True, False]  # though 0 and 2 share none
 

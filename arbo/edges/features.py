@@ -105,7 +105,8 @@ class Facts(NamedTuple):
     context: csr_matrix  # (mentions, hashes): the words around each mention, see `hashed_words`
     documents: csr_matrix  # (documents, hashes): the words of each document, see `hashed_words`
     alike: Callable[[Ids, Ids], Floats] | None  # see `Retrieval`
-    near: csr_matrix | None = None  # (documents, first texts), see `FirstTexts.near`; None if it links
+    first: FirstTexts | None = None  # None if it links
+    near: csr_matrix | None = None  # (documents, first texts), see `FirstTexts.near`
 
     @classmethod
     def of(cls, mentions: Sequence[MentionInput], alike: Callable[[Ids, Ids], Floats] | None = None) -> Self:
@@ -140,9 +141,10 @@ class Facts(NamedTuple):
         phrase = (of["start"] > 0) & (of["start"] <= _DEFINITE) & (of["capitals"] == 0)
         return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
 
-    def with_stories(self, first: FirstTexts) -> Self:
-        """Return the facts with the first texts near each document."""
-        return type(self)(*self[:5], first.near(self.documents))
+    def with_stories(self, first: FirstTexts | None = None) -> Self:
+        """Return the facts with the first texts near each document, by default those of these documents."""
+        first = first or FirstTexts.of(self.documents)
+        return type(self)(*self[:5], first, first.near(self.documents))
 
     def with_documents(self, retrieval: Retrieval) -> tuple[Retrieval, Retrieval]:
         """Return the retrieval, and one where a candidate is as near as to the nearest mention of the document.
@@ -172,19 +174,21 @@ class FirstTexts(NamedTuple):
     are rare in these texts, so that the time grows little faster than their number.
     """
 
-    frequency: Ids  # (hashes,) in how many of these texts a word is
+    known: Ids  # the words that are in two or more of these texts
+    frequency: Ids  # (known words,) in how many
     words: Ids  # (texts, words): the rarest words of each text, of those that others have too; -1 for none
     weights: Floats  # (texts, words): minus their weights
 
     @classmethod
     def of(cls, texts: csr_matrix) -> Self:
         """Collect the words of texts, see `hashed_words`."""
-        frequency = np.bincount(texts.indices, minlength=_HASHES)
-        return cls(frequency, *_rarest(texts, frequency, texts.shape[0]))
+        known, frequency = (some.astype(np.int32) for some in np.unique(texts.indices, return_counts=True))
+        known, frequency = known[frequency > 1], frequency[frequency > 1]
+        return cls(known, frequency, *_rarest(texts, known, frequency, texts.shape[0]))
 
     def near(self, texts: csr_matrix) -> csr_matrix:
         """Return the cosines of each text with the nearest of these, as vectors of length 1; (texts, these texts)."""
-        lists = _rarest(texts, self.frequency, len(self.words)), (self.words, self.weights)
+        lists = _rarest(texts, self.known, self.frequency, len(self.words)), (self.words, self.weights)
         vectors, these = (Vectors.of(_matrix(ids, -weights, _HASHES)) for ids, weights in lists)
         ids, dissimilarity = nearest(vectors, these, _NEAR_TEXTS)
         cosines = np.where(ids >= 0, 1 - dissimilarity, 0)
@@ -192,12 +196,13 @@ class FirstTexts(NamedTuple):
         return _matrix(ids, cosines / np.maximum(length, 1e-9), len(self.words))
 
 
-def _rarest(texts: csr_matrix, frequency: Ids, n: int) -> Neighbors:
-    """Return the words of texts that are rarest among ``n`` texts, but in two or more, and minus their weights."""
-    text, of_word = np.repeat(np.arange(texts.shape[0]), np.diff(texts.indptr)), frequency[texts.indices]
-    lists, some = Neighbors.empty(texts.shape[0], _RARE), of_word > 1
-    weight = texts.data[some] * np.log(n / of_word[some])
-    fill(lists, text[some], texts.indices[some], np.asarray(-weight, np.float32))
+def _rarest(texts: csr_matrix, known: Ids, frequency: Ids, n: int) -> Neighbors:
+    """Return the known words of texts that are rarest among ``n`` texts, and minus their weights."""
+    rarity, lists = np.zeros(_HASHES), Neighbors.empty(texts.shape[0], _RARE)
+    rarity[known] = np.log(n / frequency)
+    some = np.isin(texts.indices, known)
+    text, word = np.repeat(np.arange(texts.shape[0]), np.diff(texts.indptr))[some], texts.indices[some]
+    fill(lists, text, word, np.asarray(-texts.data[some] * rarity[word], np.float32))
     return lists
 
 

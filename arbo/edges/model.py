@@ -74,9 +74,9 @@ class EdgeModel:
         """
         facts, kept = Facts.of(retrieval.inputs, retrieval.alike), dict[str, Any]()
         if kb is None:
-            first = self.first or FirstTexts.of(facts.documents)
-            kept = {f"{_KEPT}{name}": array for name, array in first._asdict().items()}
-            facts = facts.with_stories(first)
+            facts = facts.with_stories(self.first)
+            assert facts.first is not None
+            kept = {f"{_KEPT}{name}": array for name, array in facts.first._asdict().items()}
         weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k), kept=kept) if k else retrieval
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:

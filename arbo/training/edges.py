@@ -11,16 +11,7 @@ from arbo.data import Corpus, KnowledgeBase
 from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import are_known, learnt_from
 from arbo.data.gold import Gold
-from arbo.edges.features import (
-    EntityNames,
-    Facts,
-    FirstTexts,
-    distinct,
-    entity_features,
-    mention_features,
-    mention_pairs,
-    searched,
-)
+from arbo.edges.features import EntityNames, Facts, distinct, entity_features, mention_features, mention_pairs, searched
 from arbo.edges.model import EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids
@@ -49,7 +40,7 @@ class Compared(NamedTuple):
             learnt = are_known(corpus.tables, getattr(linker.encoder, "learnt", ""))
             alike = partial(_unlearnt, alike, learnt[corpus.tables.home[retrieval.inputs.rows]])
         facts, classes = Facts.of(retrieval.inputs, alike), Gold.of(corpus)
-        facts = facts.with_stories(FirstTexts.of(facts.documents)) if linker.kb is None else facts
+        facts = facts.with_stories() if linker.kb is None else facts
         first, second = mention_pairs(facts, codes_of(retrieval.groups), retrieval.mentions)
         label = classes.classes
         document, known = facts.columns["document"], known_elsewhere(retrieval, classes)
