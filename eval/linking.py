@@ -155,12 +155,8 @@ class LinkingOutcomes(Brief):
             flags += [in_list, in_list & self.correct, *(self.rank < at for at in ks)]
         place = group + 1  # place 0 is discarded
         rows = zip(*(np.bincount(place[flag], minlength=n_groups + 1)[1:].tolist() for flag in flags), strict=True)
-        if self.rank is None:
-            return [LinkingCounts(*row) for row in rows]
-        return [
-            LinkingCounts(mentions, in_kb, correct, tuple(found), ks, retrieved, correct_retrieved)
-            for mentions, in_kb, correct, retrieved, correct_retrieved, *found in rows
-        ]
+        values = ((*row[:3], tuple(row[5:]), ks, *row[3:5]) for row in rows)
+        return [LinkingCounts(*of_group) for of_group in values]
 
     def _checked(self, k: Sequence[int]) -> tuple[int, ...]:
         ks = tuple(integer_array(k, name="k", low=1).tolist())
