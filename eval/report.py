@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Self
 
-from .figures import Comparison, Figure, Interval, Resampling
+from .figures import Figure, Interval, Resampling
 from .lines import Line
 from .table import Cell, Table
 
@@ -50,7 +50,11 @@ class Report:
         for system, of_system in lines.items():
             for name, line in of_system.items():
                 interval, base = line.score.interval(how), None if system == first else lines[first].get(name)
-                comparison = None if base is None else _compare(line, system, base, first, how)
+                try:
+                    comparison = None if base is None else line.score.against(base.score, how)
+                except ValueError as error:
+                    what = f"line {name!r} of {system!r} cannot be compared with that of {first!r}"
+                    raise ValueError(f"{what}: {error}") from None
                 method = line.score.method(how) if interval or comparison else None
                 of_system[name] = replace(line, interval=interval, comparison=comparison, method=method)
         return cls(title, lines, how)
@@ -123,14 +127,6 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     ".txt": Report.__str__,
 }
 """The formats of reports by suffix."""
-
-
-def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -> Comparison | None:
-    try:
-        return line.score.against(base.score, how)
-    except ValueError as error:
-        what = f"line {line.name!r} of {system!r} cannot be compared with that of {first!r}"
-        raise ValueError(f"{what}: {error}") from None
 
 
 def _one_system(report: Report) -> Table:
