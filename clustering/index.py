@@ -38,9 +38,6 @@ class Index:
     owners: Owners
     _scans: dict[Scanner, Scan] = field(default_factory=dict, repr=False)
 
-    def __len__(self) -> int:
-        return self.n
-
     @classmethod
     def of(cls, things: Vectors, metric: Metric, *, scaled: bool = False) -> Self:
         """Prepare vectors; a dense matrix is copied only to scale it, and to leave out vectors without an owner.
