@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -199,7 +197,7 @@ def _of_clusters(
     n = int((known := truth >= 0).sum())
     parts = document[known] if per_document else np.zeros(n, np.int64)
     counts = _counts_by_document(truth[known], cluster[known], parts, singletons=singletons)
-    scored = {"coreference": engine.scores_from_counts(reduce(add, counts)), "clustered": n}
+    scored = {"coreference": engine.scores_from_counts(sum(counts[1:], counts[0])), "clustered": n}
     if per_document:
         first, *others = engine.coreference_lines(counts)
         lines = [replace(first, over=f"{counted(n, 'mentions')} with gold ids, within documents"), *others]
@@ -216,9 +214,8 @@ def _of_clusters(
 def best_scores(run: Run) -> npt.NDArray[np.float64]:
     """Return the similarity of each mention's nearest entity, or -inf if it has none."""
     scores = run.link_table["candidate_scores"]
-    has_none = pc.equal(pc.list_value_length(scores), 0)
-    first = pc.list_element(pc.if_else(has_none, pa.scalar([-np.inf], scores.type), scores), 0)
-    return np.asarray(first.to_numpy(), np.float64)
+    first = pc.list_flatten(pc.list_slice(scores, 0, 1, return_fixed_size_list=True))  # null without any
+    return np.asarray(pc.fill_null(first, -np.inf).to_numpy(), np.float64)
 
 
 def gold_of(run: Run) -> tuple[Gold, pa.ChunkedArray]:

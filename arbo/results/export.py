@@ -196,12 +196,9 @@ def sentence_blocks(run: Run, rows: Ints) -> Iterator[tuple[Ints, Ints, list[str
         home, first = np.unique(place[inside], return_index=True)
         for at, text in zip(np.split(inside, first)[1:], home.tolist(), strict=True):
             begins, ends = sentences(texts[text]).T
-            if len(begins):
-                lower = np.searchsorted(ends, begin[at], "right")
-                upper = np.searchsorted(begins, stop[at], "left")
-                lowest = np.where(lower < len(begins), begins[np.minimum(lower, len(begins) - 1)], begin[at])
-                highest = np.where(upper > 0, ends[np.maximum(upper, 1) - 1], stop[at])
-                begin[at], stop[at] = np.minimum(begin[at], lowest), np.maximum(stop[at], highest)
+            lowest = np.append(begins, len(texts[text]))[np.searchsorted(ends, begin[at], "right")]
+            highest = np.append(0, ends)[np.searchsorted(begins, stop[at], "left")]
+            begin[at], stop[at] = np.minimum(begin[at], lowest), np.maximum(stop[at], highest)
         yield both, place, texts
 
 
