@@ -16,7 +16,6 @@ mentions one by one.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .arrays import Edges, Ids, Weights
 from .decisions import DECIDED
@@ -27,8 +26,6 @@ from .union_find import find, join, label_components
 
 SAME = np.float32(-(2.0**-20))  # the weight of an edge whose mentions are one
 _UNIT = 1 << 20
-
-Integers = npt.NDArray[np.int64]
 
 
 def average_tree(graph: Graph, limit: float = np.inf) -> MergeTree:
@@ -84,10 +81,10 @@ class _Clusters(NamedTuple):
     smallest: Ids  # (mentions,) smallest mention of the cluster
     last: Ids  # (mentions,) last mention of the cluster with a list
     next: Ids  # (mentions,) next mention of the cluster with a list
-    begin: Integers  # (mentions,) begin of the list of the mention
-    end: Integers  # (mentions,)
+    begin: Ids  # (mentions,) begin of the list of the mention
+    end: Ids  # (mentions,)
     neighbor: Ids  # (neighbours,) a mention of the neighbour
-    sum: Integers  # (neighbours,) its similarity
+    sum: Ids  # (neighbours,) its similarity
 
 
 def _clusters(n: int, edges: Edges) -> _Clusters:
@@ -125,7 +122,7 @@ def _fill(edges: Edges, at: _Clusters) -> None:
 
 
 @kernel
-def _nearest(at: _Clusters, a: int, place: Integers) -> tuple[int, int]:
+def _nearest(at: _Clusters, a: int, place: Ids) -> tuple[int, int]:
     """Return the nearest cluster of a cluster and the sum of similarities to it; -1 without neighbours."""
     mention = member = at.smallest[a]
     cursor, best, best_sum = at.begin[member], -1, 0
