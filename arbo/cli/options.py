@@ -36,7 +36,6 @@ def _replaceable(run: Path | None) -> Path | None:
 
 
 _read = partial(option, rich_help_panel="Documents")
-_base = partial(option, rich_help_panel="Knowledge base")
 model = partial(option, rich_help_panel="Models")
 clustering = partial(option, rich_help_panel="Clustering")
 
@@ -61,7 +60,7 @@ _FINDER = (
 Finder = Annotated[str, _read(metavar="FINDER", help=_FINDER)]
 
 _KB = "The knowledge base: a file (a table has columns id, name, aliases), a folder, a pattern or an index."
-_kb = _base("--kb", metavar="KB", help=_KB)
+_kb = option("--kb", metavar="KB", help=_KB, rich_help_panel="Knowledge base")
 Kb = Annotated[Path, _kb]
 OptionalKb = Annotated[Path | None, _kb]
 KbArgument = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")]

@@ -446,10 +446,8 @@ def explore(
     token = secrets.token_urlsafe(24)
     with _listening_at("127.0.0.1", port) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/#token={token}"
-        if console.as_json:
-            console.print_json({"address": address, "run": str(run), "corrections": str(file)})
-        else:
-            console.show(address)
+        console.answer({"address": address, "run": str(run), "corrections": str(file)}, address)
+        if not console.as_json:
             console.say("open this address in a browser; Ctrl-C stops")
         sys.stdout.flush()
         serve_at(app_of(page, token), listening)
