@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import isfinite
 from typing import Any, Self
 
 import numpy as np
@@ -68,7 +67,7 @@ class Line:
 
 
 def _finite(value: float) -> float | None:
-    return value if isfinite(value) else None
+    return value if np.isfinite(value) else None
 
 
 _TOGETHER = 1 << 18  # number of mentions of all halves that are counted at once, which bounds the memory

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.corrections.constraints import SURE, name_numbers
@@ -112,7 +111,7 @@ def doubts(run: Run) -> Floats:
     """Return the doubt about each mention of a run, as `arbo.corrections.review` defines it; (mentions,)."""
     links = run.link_table
     linked = pc.is_valid(links["entity_id"]).to_numpy()
-    size = pc.cast(run.cluster_table["size"], pa.float64()).to_numpy()[run.cluster_rows]
+    size = run.cluster_table["size"].to_numpy()[run.cluster_rows].astype(np.float64)
     doubt: Floats = np.full(len(linked), _UNKNOWN)
     if "confidence" in links.column_names:
         doubt = 1 - pc.fill_null(links["confidence"], _UNKNOWN).to_numpy().astype(np.float64)

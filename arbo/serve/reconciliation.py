@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib.metadata import version
-from math import inf
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, Field, StrictFloat, StrictInt, TypeAdapter, ValidationError
@@ -131,7 +130,7 @@ class Reconciliation:
             shared = types & {*entity.types}
             has_type = shared == types if query.type_strict == "all" or not types else bool(shared)
             if row == named:
-                score = inf
+                score = float("inf")
             elif not has_type:
                 score = score / 2 if query.type_strict == "should" else 0.0
             if score > 0:

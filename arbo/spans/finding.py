@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import groupby
-from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -110,7 +109,7 @@ def without_overlaps(proposals: Iterable[Proposal]) -> list[Proposal]:
         return one.document, -one.score, -sum(end - begin for begin, end in one.spans), one.spans, one.entity
 
     best = []
-    for _, some in groupby(sorted(proposals, key=rank), attrgetter("document")):
+    for _, some in groupby(sorted(proposals, key=rank), lambda one: one.document):
         taken: set[int] = set()
         for one in some:
             characters = {at for span in one.spans for at in range(*span)}
