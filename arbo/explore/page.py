@@ -5,6 +5,7 @@ page of another site may ask. The policy lets the page load nothing, and ask thi
 """
 
 import secrets
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -48,6 +49,7 @@ class Decision(BaseModel, extra="forbid"):
     value: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class Page:
     """The page of a run, or of the last run that answers made; ask and answer from one thread at a time.
 
@@ -55,26 +57,22 @@ class Page:
     UsageError for what does not apply, and Refused for an unknown mention.
     """
 
-    payload: Payload
+    saved: SavedRun
+    out: Path
+    """Folder of the run that is made of the answers."""
+    file: Path
+    """File of the answers."""
+    tell: Tell
+    before: Path | None = None
+    """The run that this one is compared to; by default, that of which it was made."""
+    author: str | None = None
+    kb: Path | None = None
+    """The knowledge base that the review searches."""
 
-    def __init__(
-        self,
-        saved: SavedRun,
-        out: Path,
-        file: Path,
-        *,
-        before: Path | None = None,
-        author: str | None = None,
-        kb: Path | None = None,
-        tell: Tell,
-    ) -> None:
-        """Open the page of a run, compared to the run ``before``, or else to that of which it was made.
-
-        Answers are kept in ``file``; of them, the run ``out`` is made. The review searches ``kb``.
-        """
-        self._saved, self._out, self._file, self._author, self._tell = saved, out, file, author, tell
-        self._kb = saved.known_base(kb, tell=tell)
-        self._show(saved.result, saved.folder, open_run(before) if before is not None else _parent(saved, tell))
+    def __post_init__(self) -> None:
+        self._kb = self.saved.known_base(self.kb, tell=self.tell)
+        earlier = _parent(self.saved, self.tell) if self.before is None else open_run(self.before)
+        self._show(self.saved.result, self.saved.folder, earlier)
 
     def texts(self, row: Rows) -> list[str]:
         """Return the texts of documents."""
@@ -138,7 +136,7 @@ class Page:
 
     def marks(self, document: str) -> Answer:
         """Return the corrections of spans of a document that are in the file."""
-        lines = corrections_of(self._file) if self._file.exists() else ()
+        lines = corrections_of(self.file) if self.file.exists() else ()
         return {"rows": json_ready([line.record for line in lines if line.document == document])}
 
     def mark(self, record: Annotated[dict[str, Any], Body()]) -> Answer:
@@ -151,26 +149,26 @@ class Page:
 
     def applied(self) -> Answer:
         """Make the run that obeys the answers, and show it from now on; return where it is, and what it obeys."""
-        if not self._file.exists() or not self._file.stat().st_size:
+        if not self.file.exists() or not self.file.stat().st_size:
             raise UsageError("there is nothing to apply: no answer is written yet")
-        after = self._linker.add(self._saved.result, (), self._file)
-        self._saved.save_child(after, self._out)
-        self._show(after, self._out, self._saved)
-        return {"run": str(self._out), "corrections": after.manifest["corrections"]}
+        after = self._linker.add(self.saved.result, (), self.file)
+        self.saved.save_child(after, self.out)
+        self._show(after, self.out, self.saved)
+        return {"run": str(self.out), "corrections": after.manifest["corrections"]}
 
     def _show(self, result: Result, folder: Path, earlier: SavedRun | None) -> None:
         before, since = (None, None) if earlier is None else (earlier.result, real(earlier.folder).name)
         name, described = real(folder).name, self._kb is not None
         self.payload = Payload(result, name, before=before, since=since, described=described)
-        self._review = review_of(result, self._file, self._author, self._kb)
+        self._review = review_of(result, self.file, self.author, self._kb)
         self._search = search_of(result, self._kb)
         self._offered: set[str] = set()  # ids of the entities that searches found
         _ = self.payload.overview, self.payload.tables, self.payload.changes  # now rather than at the first view
 
     @cached_property
     def _linker(self) -> Linker:
-        self._saved.check_out(self._out)
-        return self._saved.linker(self._saved.knowledge_base(tell=self._tell) if self._kb is None else self._kb)
+        self.saved.check_out(self.out)
+        return self.saved.linker(self.saved.knowledge_base(tell=self.tell) if self._kb is None else self._kb)
 
     def _link(self, id_: str) -> Link:
         if id_ not in self._review.run.row_of:

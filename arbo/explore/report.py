@@ -13,6 +13,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib.resources import files
@@ -83,29 +84,24 @@ def _hash(content: str) -> str:
     return "sha256-" + b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode()
 
 
+@dataclass(eq=False, repr=False)
 class Payload:
     """The content of a page as blocks, which it asks for by name; ``static/source.js`` makes all views of them."""
 
-    def __init__(
-        self,
-        run: Run,
-        name: str,
-        *,
-        texts: bool = True,
-        before: Run | None = None,
-        since: str | None = None,
-        described: bool = False,
-    ) -> None:
-        """Take a run and its name, perhaps with an earlier run, which is named ``since``.
+    run: Run
+    name: str
+    texts: bool = True
+    """Whether sentences are readable; mentions keep their own texts, but without this not their long forms."""
+    before: Run | None = None
+    """An earlier run, which is named ``since``."""
+    since: str | None = None
+    described: bool = False
+    """Whether the page can ask for what a knowledge base says about entities."""
 
-        Without ``texts``, no sentence is readable: mentions keep their own texts, but not their long forms.
-        ``described`` says whether the page can ask for what a knowledge base says about entities.
-        """
-        self.run, self.name, self.has_texts = run, name, texts and run.has_texts
-        self._before, self._since, self._described = before, since, described
-        self._cuts = cuts_of(run)
-        self._known = _Entities(run, None if isinstance(self._cuts, str) else self._cuts.entities)
-        self._wrong = wrong_kinds(run)
+    def __post_init__(self) -> None:
+        self.texts, self._cuts = self.texts and self.run.has_texts, cuts_of(self.run)
+        self._known = _Entities(self.run, None if isinstance(self._cuts, str) else self._cuts.entities)
+        self._wrong = wrong_kinds(self.run)
 
     @cached_property
     def overview(self) -> dict[str, Any]:
@@ -136,11 +132,11 @@ class Payload:
             "histogram": _histogram(run),
             "sizes": np.column_stack([size, count]).tolist(),
             "name": self.name,
-            "texts": self.has_texts,
+            "texts": self.texts,
             "aliases": _ALIASES,
             "links": _link_columns(run),
-            "changes": self._before is not None,
-            "described": self._described,
+            "changes": self.before is not None,
+            "described": self.described,
             "no_cuts": self._cuts if isinstance(self._cuts, str) else None,
         }
 
@@ -148,7 +144,7 @@ class Payload:
     def tables(self) -> bytes:
         """The mentions, links, clusters and entities as columns, with the trees of the clusters."""
         columns = Columns()
-        _add_mentions(columns, self.run, self.has_texts)
+        _add_mentions(columns, self.run, self.texts)
         if (self._wrong >= 0).any():
             verdict = np.array([*WRONG, "right"], object)[self._wrong]
             unknown = self.run.mention_table["gold"].is_null().to_numpy()
@@ -187,15 +183,15 @@ class Payload:
     @cached_property
     def changes(self) -> dict[str, Any]:
         """The clusters that changed since the run before this one, those that matter most first."""
-        if self._before is None:
+        if self.before is None:
             return {"rows": [], "counts": {}, "since": None}
-        changes = diff(self._before, self.run)
-        return {"rows": changes.ranked.to_pylist(), "counts": changes.counts(), "since": self._since}
+        changes = diff(self.before, self.run)
+        return {"rows": changes.ranked.to_pylist(), "counts": changes.counts(), "since": self.since}
 
     @property
     def blocks(self) -> Iterator[tuple[str, bytes]]:
         """The blocks that a page in a file holds, with its texts, in the order in which it has them."""
-        if self.has_texts:
+        if self.texts:
             texts = Columns()
             texts.strings("text", self.run.document_table["text"])
             yield "texts", texts.packed()
