@@ -139,8 +139,7 @@ class Summed(Figure):
 
 
 def _percentiles(scores: FloatArray, level: float) -> Interval:
-    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return Interval(low, high)
+    return Interval(*np.quantile(scores, [(1 - level) / 2, (1 + level) / 2]).tolist())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""NIL: how well mentions whose concept is not in the knowledge base are recognised; and decisions by any threshold."""
+"""NIL: how well mentions whose concept is not in the knowledge base are recognised, also at any threshold."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, Brief, FloatArray, IntArray, boolean_array, checked_array
+from .arrays import Brief, FloatArray, IntArray, boolean_array, checked_array
 from .linking import LinkingOutcomes
 from .ratio import f1, ratio
 
@@ -58,7 +58,7 @@ def nil_scores(
     """
     gold = boolean_array(gold_nil, name="gold_nil")
     predicted = boolean_array(predicted_nil, name="predicted_nil", length=len(gold))
-    known = _annotated(annotated, len(gold))
+    known = np.ones_like(gold) if annotated is None else boolean_array(annotated, name="annotated", length=len(gold))
     return NilScores(
         mentions=int(known.sum()),
         gold=int((known & gold).sum()),
@@ -140,7 +140,7 @@ def nil_curve(
     if len(wrong := np.flatnonzero(np.isnan(values) | (values == np.inf))):
         advice = "give a finite number, or -inf for a mention without entities"
         raise ValueError(f"score has {values[wrong[0]]} at position {wrong[0]} (from 0); {advice}")
-    known = _annotated(annotated, len(gold))
+    known = np.ones_like(gold) if annotated is None else boolean_array(annotated, name="annotated", length=len(gold))
     distinct, place = np.unique(values[known], return_inverse=True)
     n_points = len(distinct) + 1
     return ThresholdCurve(
@@ -149,20 +149,6 @@ def nil_curve(
         correct=np.cumsum(np.bincount(place[gold[known]] + 1, minlength=n_points)),
         gold=int((known & gold).sum()),
     )
-
-
-def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
-    """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
-
-    Both arguments are (items,), and thresholds descend. The errors are those of `nil_curve`.
-    """
-    curve = nil_curve(boolean_array(is_positive, name="is_positive"), -np.asarray(score, np.float64))
-    return replace(curve, threshold=0.0 - curve.threshold)  # 0 rather than -0
-
-
-def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
-    values = np.ones(n_mentions, np.bool_) if annotated is None else annotated
-    return boolean_array(values, name="annotated", length=n_mentions)
 
 
 def _between(scores: FloatArray) -> FloatArray:
