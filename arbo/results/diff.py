@@ -118,7 +118,9 @@ def diff(a: Run | PathLike, b: Run | PathLike) -> Diff:
     row_in_a, exchange = rows_in(a, b), _exchange_of(a, b)
     was, now, pairs = _changed(a, b, row_in_a)
     causes = exchange.causes(row["cluster_id"] for row in was + now) if exchange else {}
-    clusters = pa.Table.from_pylist([*_cluster_changes(was, now, pairs, causes)], _CLUSTERS)
+    changes = _cluster_changes(was, now, pairs)
+    named = [{**row, "cluster": row["cluster_id"], "cause": causes.get(row["cluster_id"])} for row in changes]
+    clusters = pa.Table.from_pylist(named, _CLUSTERS)
     mentions = _mention_changes(a, b, row_in_a, causes)
     counts, settings = exchange.counts if exchange else {}, _settings(a.manifest, b.manifest)
     return Diff(clusters, mentions, counts, _decisions(b, mentions["mention"]), settings)
@@ -193,9 +195,7 @@ def _changed(a: Run, b: Run, row_in_a: Ints) -> tuple[_Clusters, _Clusters, Ints
     return before, after, np.stack([*places, count[~is_same]])
 
 
-def _cluster_changes(
-    before: _Clusters, after: _Clusters, pairs: Ints, causes: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
+def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterator[dict[str, Any]]:
     old_of, new_of, _ = pairs.tolist()
     sources, targets = grouped(zip(new_of, old_of, strict=True)), grouped(zip(old_of, new_of, strict=True))
     n_shared = np.bincount(pairs[1], pairs[2], minlength=len(after))
@@ -224,21 +224,16 @@ def _cluster_changes(
             kind = "shrunk" if n_shared[new] < size else None
         if kind is not None:
             others = {"of": _ids(before, of), "into": _ids(after, into)}
-            yield {"before": size, "after": now["size"], **_named(now, kind, causes), **others}
+            yield {**now, "change": kind, "before": size, "after": now["size"], **others}
     for old, was in enumerate(before):
         if old not in heir:
             n, others = len(targets[old]), {"of": [], "into": _ids(after, targets[old])}
             end = "gone" if n == 0 else "merged" if n == 1 else "split"
-            yield {"before": was["size"], "after": 0, **_named(was, end, causes), **others}
+            yield {**was, "change": end, "before": was["size"], "after": 0, **others}
 
 
 def _ids(clusters: _Clusters, places: Sequence[int]) -> list[str]:
     return [clusters[place]["cluster_id"] for place in places]
-
-
-def _named(cluster: Mapping[str, Any], change: str, causes: Mapping[str, str]) -> dict[str, str | None]:
-    id_ = cluster["cluster_id"]
-    return {"cluster": id_, "change": change, "name": cluster["name"], "cause": causes.get(id_)}
 
 
 def _heirs(
