@@ -9,8 +9,6 @@ mention that is as similar as `SURE` to an entity stays with it, unless its own 
 otherwise of its name. Nothing that a person decided is overruled by what spreads from others.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

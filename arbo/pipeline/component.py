@@ -142,10 +142,9 @@ def _key(span: Span) -> tuple[str, str, int, int]:
     return "._.", NAME, span.start_char, span.end_char  # a key of spaCy's own, which it moves to parts of documents
 
 
-def _link_of(span: Span) -> dict[str, Any] | None:
-    """Return the link of a span; None if the component did not link the span."""
-    link: dict[str, Any] | None = span.doc.user_data.get(_key(span), {}).get(span.label_)
-    return link
+def _link_of(span: Span) -> Any:
+    """Return the link of a span, a dict; None if the component did not link the span."""
+    return span.doc.user_data.get(_key(span), {}).get(span.label_)
 
 
 def _linked(doc: Doc, span: Span, link: dict[str, Any]) -> Span:

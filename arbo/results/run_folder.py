@@ -1,7 +1,5 @@
 """Run folders: Parquet tables and a manifest with their hashes. A folder is written completely or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -4,8 +4,6 @@ A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best o
 `DictionaryFinder` proposes the names of the knowledge base; `arbo.spans.model` proposes by a trained model.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

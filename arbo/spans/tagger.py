@@ -7,8 +7,6 @@ base end in it or contain it, the words around it, and where a dictionary has na
 those of the mentions that the tagger learnt from. `arbo.training.tagger` trains the weights.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
