@@ -49,11 +49,9 @@ def no_entity_edges(graph: Graph) -> EntityEdges:
 @kernel
 def lighter_entity_edge(entity_edges: EntityEdges, a: int, b: int) -> int:
     """Return which of two mentions has the lighter entity edge, by (weight, entity, mention)."""
-    if entity_edges.weight[a] != entity_edges.weight[b]:
-        return a if entity_edges.weight[a] < entity_edges.weight[b] else b
-    if entity_edges.entity[a] != entity_edges.entity[b]:
-        return a if entity_edges.entity[a] < entity_edges.entity[b] else b
-    return min(a, b)
+    one = entity_edges.weight[a], entity_edges.entity[a], a
+    other = entity_edges.weight[b], entity_edges.entity[b], b
+    return a if one < other else b
 
 
 @kernel

@@ -59,9 +59,7 @@ def offer(ids: Ids, dissimilarity: Floats, thing: int, value: np.float32, severa
                     return
                 place = i
                 break
-    while place > 0 and (
-        dissimilarity[place - 1] > value or (dissimilarity[place - 1] == value and ids[place - 1] > thing)
-    ):
+    while place > 0 and (dissimilarity[place - 1], ids[place - 1]) > (value, thing):
         ids[place], dissimilarity[place] = ids[place - 1], dissimilarity[place - 1]
         place -= 1
     ids[place], dissimilarity[place] = thing, value
