@@ -238,12 +238,9 @@ def blanc(table: Contingency) -> Counts:
 
 
 def _blanc_score(counts: Counts) -> Score:
-    kinds = [recall_precision_f1(half) for half in (counts[:4], counts[4:]) if half[1]]  # the links that the key has
-
-    def mean(name: Literal["recall", "precision", "f1"]) -> float:
-        return ratio(sum(kind[name] for kind in kinds), len(kinds))
-
-    return {"recall": mean("recall"), "precision": mean("precision"), "f1": mean("f1"), "counts": list(counts)}
+    kinds: Any = [recall_precision_f1(half) for half in (counts[:4], counts[4:]) if half[1]]  # those that the key has
+    means = [ratio(sum(kind[name] for kind in kinds), len(kinds)) for name in ("recall", "precision", "f1")]
+    return {"recall": means[0], "precision": means[1], "f1": means[2], "counts": list(counts)}
 
 
 METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
