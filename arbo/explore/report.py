@@ -214,8 +214,7 @@ class Columns:
     """
 
     def __init__(self) -> None:
-        self._heads: list[tuple[str, str, int]] = []
-        self._bodies: list[bytes] = []
+        self._columns: list[tuple[str, str, int, bytes]] = []
 
     def numbers(self, name: str, values: Any, *, sorted_: bool = False) -> None:
         """Add integers, or numbers as float32, of which null and infinities become null.
@@ -229,13 +228,13 @@ class Columns:
             kind, kept = "f", floats.view(np.int32)
         elif sorted_:
             kind, kept = "d", np.diff(kept, prepend=0)
-        self._add(name, kind, len(kept), _planes(kept))
+        self._columns.append((name, kind, len(kept), _planes(kept)))
 
     def strings(self, name: str, values: pa.Array | pa.ChunkedArray) -> None:
         """Add strings; null becomes the empty string."""
         filled = pc.fill_null(values, "")
         length = _planes(np.asarray(pc.binary_length(filled)))
-        self._add(name, "s", len(filled), length + "\0".join(filled.to_pylist()).encode())
+        self._columns.append((name, "s", len(filled), length + "\0".join(filled.to_pylist()).encode()))
 
     def codes(self, name: str, values: pa.ChunkedArray) -> None:
         """Add strings as codes, -1 for null, and under ``name.words`` the distinct strings."""
@@ -245,12 +244,8 @@ class Columns:
 
     def packed(self, **head: Any) -> bytes:
         """Return all columns with a header; equal columns give equal bytes."""
-        header = json.dumps({**head, "columns": self._heads}, ensure_ascii=True).encode()
-        return b"".join([len(header).to_bytes(4, "little"), header, *self._bodies])
-
-    def _add(self, name: str, kind: str, length: int, body: bytes) -> None:
-        self._heads.append((name, kind, length))
-        self._bodies.append(body)
+        header = json.dumps({**head, "columns": [column[:3] for column in self._columns]}, ensure_ascii=True).encode()
+        return b"".join([len(header).to_bytes(4, "little"), header, *(column[3] for column in self._columns)])
 
 
 def _planes(values: npt.NDArray[Any]) -> bytes:
