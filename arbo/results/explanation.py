@@ -135,15 +135,12 @@ def _of_nil(result: Run, link: Link, rivals: Sequence[Candidate]) -> tuple[list[
     else:
         lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
     lines[1:1] = decided
-    lines += [] if is_nil else _next_join(result, result.cluster_rows[result.row_of[link.mention.id]])
+    place = result.cluster_rows[result.row_of[link.mention.id]]
+    other, height = (-1, 0.0) if is_nil else (values[place].item() for values in next_joins(result))
+    if other >= 0:
+        near = f'"{result.clusters[other].name}" ({result.clusters[other].id})'
+        lines.append(f"    the cluster that would join next, at {height:.3f}: {near}")
     return [Step(link.mention.id, link.name, link.mention.document_id, None)], None, lines
-
-
-def _next_join(result: Run, row: int) -> list[str]:
-    """Describe the cluster that the one in a row would join next."""
-    row, height = (values[row].item() for values in next_joins(result))
-    at = f"    the cluster that would join next, at {height:.3f}: "
-    return [f'{at}"{result.clusters[row].name}" ({result.clusters[row].id})'] if row >= 0 else []
 
 
 def _decided(result: Run, link: Link) -> list[str]:
