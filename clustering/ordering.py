@@ -75,9 +75,7 @@ def sort_run(weight: Weights, source: Ids, target: Ids, begin: int, end: int) ->
         return
     for i in range(begin + 1, end):
         w, u, v, hole = weight[i], source[i], target[i], i
-        while hole > begin and (
-            w < weight[hole - 1] or (w == weight[hole - 1] and (u, v) < (source[hole - 1], target[hole - 1]))
-        ):
+        while hole > begin and (w, u, v) < (weight[hole - 1], source[hole - 1], target[hole - 1]):
             weight[hole], source[hole], target[hole] = weight[hole - 1], source[hole - 1], target[hole - 1]
             hole -= 1
         weight[hole], source[hole], target[hole] = w, u, v
