@@ -59,13 +59,8 @@ def nil_scores(
     gold = boolean_array(gold_nil, name="gold_nil")
     predicted = boolean_array(predicted_nil, name="predicted_nil", length=len(gold))
     known = np.ones_like(gold) if annotated is None else boolean_array(annotated, name="annotated", length=len(gold))
-    return NilScores(
-        mentions=int(known.sum()),
-        gold=int((known & gold).sum()),
-        predicted=int((known & predicted).sum()),
-        correct=int((known & gold & predicted).sum()),
-        not_annotated=int((~known).sum()),
-    )
+    counted = (known, known & gold, known & predicted, known & gold & predicted, ~known)
+    return NilScores(*(int(mentions.sum()) for mentions in counted))
 
 
 class BestThreshold(NamedTuple):

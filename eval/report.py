@@ -132,16 +132,13 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 def _one_system(report: Report) -> Table:
     """Make the table of one system: recall, precision, score, interval and counts, without empty columns."""
     ((system, entries),) = report.systems.items()
-    columns = {
-        "recall": [text_of(entry.recall) for entry in entries.values()],
-        "precision": [text_of(entry.precision) for entry in entries.values()],
-        "score": [text_of(entry.score) for entry in entries.values()],
-        _interval_name(report): [_range(entry.interval) for entry in entries.values()],
-        "over": [entry.over for entry in entries.values()],
-    }
+    figures = {name: [getattr(entry, name) for entry in entries.values()] for name in ("recall", "precision", "score")}
+    columns = {name: [*map(text_of, values)] for name, values in figures.items()}
+    columns[_interval_name(report)] = [_range(entry.interval) for entry in entries.values()]
+    columns["over"] = [entry.over for entry in entries.values()]
     shown = {name: column for name, column in columns.items() if any(column)}
     methods = {name: entry.method["interval"] for name, entry in entries.items() if entry.method and entry.interval}
-    values = (value for entry in entries.values() for value in (entry.recall, entry.precision, entry.score))
+    values = (value for of_name in figures.values() for value in of_name)
     return Table(
         title=report.title or system,
         names=("", *shown),
