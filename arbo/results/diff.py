@@ -84,11 +84,9 @@ class Diff:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the numbers of changes under ``clusters``, ``mentions`` and, if there are any, ``knowledge_base``."""
-        return {
-            **({"knowledge_base": dict(self.knowledge_base)} if self.knowledge_base else {}),
-            "clusters": dict(Counter(self.clusters["change"].to_pylist())),
-            "mentions": dict(Counter(self.mentions["change"].to_pylist())),
-        }
+        tables = {"clusters": self.clusters, "mentions": self.mentions}
+        changes = {what: dict(Counter(table["change"].to_pylist())) for what, table in tables.items()}
+        return {"knowledge_base": dict(self.knowledge_base), **changes} if self.knowledge_base else changes
 
     def __str__(self) -> str:
         kinds = ((what, ", ".join(f"{n:,} {kind}" for kind, n in of.items())) for what, of in self.counts().items())
