@@ -95,15 +95,14 @@ def print_title(title: str) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, total: int = 0) -> None:
     """Print a table without borders, and how many of the ``total`` rows are left out."""
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
     from rich.text import Text
 
     cells = [[Text(escaped(cell)) for cell in row] for row in rows]
-    made = [Column(name, overflow="fold") for name in columns]
-    for place, column in enumerate(made):
-        if all(re.fullmatch(r"[\d.,]*", row[place].plain) for row in cells):
-            column.justify = "right"
-    table = Table(*made, box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    for place, name in enumerate(columns):
+        has_numbers = all(re.fullmatch(r"[\d.,]*", row[place].plain) for row in cells)
+        table.add_column(name, overflow="fold", justify="right" if has_numbers else "left")
     for row in cells:
         table.add_row(*row)
     width = None if sys.stdout.isatty() else 100_000  # in a pipe, no row is wrapped
