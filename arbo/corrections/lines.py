@@ -26,10 +26,11 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from arbo.corrections.sheets import is_sheet, records_of
+from arbo.corrections.sheets import records_of
 from arbo.data.objects import Convert, a_kind, fields, parse, spans, string, strings
 from arbo.errors import DataError, UsageError
-from arbo.formats.files import read_lines
+from arbo.formats import TABLES
+from arbo.formats.files import ending, read_lines
 from arbo.results.schema import SCHEMA
 from arbo.text.checks import Span, check_metadata, check_name, check_spans
 
@@ -97,7 +98,7 @@ def corrections_of(source: str | OsPathLike[str] | Iterable[Any]) -> tuple[Corre
         raise UsageError(f"corrections must be a file or a list of objects; {advice}")
     file = "corrections"
     if isinstance(source, (str, OsPathLike)):
-        file, read = fspath(source), records_of if is_sheet(Path(source)) else read_lines
+        file, read = fspath(source), records_of if ending(Path(source)) in TABLES else read_lines
         source = read(Path(source))
     else:
         source = enumerate(source, start=1)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from arbo.errors import DataError
-from arbo.formats import TABLES
 from arbo.formats.files import ending
 from arbo.formats.table import cells_of
 from arbo.formats.xlsx import read_cells
@@ -21,11 +20,6 @@ _GUARD = re.compile(r"\A'(?=[=+\-@＝＋－＠])")  # what the writer of CSV put
 _WHOLE = re.compile(r"\A(0|[1-9][0-9]*)\.0\Z")
 _IDS = {"entity_id", "runner_up_id"}
 _NEEDED = ("mention_id", "reviewed")
-
-
-def is_sheet(file: Path) -> bool:
-    """Return whether a file is a spreadsheet, by its name."""
-    return ending(file) in TABLES
 
 
 def records_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -14,7 +14,6 @@ import arbo
 from arbo import formats
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import NEAR, Choice, Review
-from arbo.corrections.sheets import is_sheet
 from arbo.data import Entity, KnowledgeBase
 from arbo.data.arrow import strings
 from arbo.data.tables import mentions_in
@@ -23,6 +22,7 @@ from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import ArboError, UsageError, counted
 from arbo.files import PathLike, real, sha256_of
+from arbo.formats.files import ending
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.linking.memory import check_release
@@ -231,7 +231,7 @@ def open_run(path: PathLike) -> SavedRun:
 
 def review_of(run: Result, file: Path, author: str | None = None, kb: KnowledgeBase | None = None) -> Review:
     """Return a review of a run, in which no name is asked that corrections of the run or the file decide on."""
-    if is_sheet(file):
+    if ending(file) in formats.TABLES:
         raise UsageError(f"a review does not write the spreadsheet {file}; give a .jsonl file to --corrections")
     lines = corrections_of(file) if file.exists() else ()
     dropped = {(line.document or "", line.spans) for line in lines if line.kind == "drop"}
