@@ -92,10 +92,7 @@ def checked_array(
 def integer_array(
     values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0, length: int | None = None
 ) -> IntArray:
-    """Return `values` as int64, with the errors of `checked_array`.
-
-    Raise ValueError also for values below ``low``.
-    """
+    """Return `values` as int64, with the errors of `checked_array`, and ValueError for values below ``low``."""
     array = checked_array(values, name=name, kinds="iu", noun="integer", n_axes=n_axes, length=length)
     array = array.astype(np.int64, copy=False)
     if array.size and int(array.min()) < low:

@@ -263,9 +263,7 @@ def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
     if denominators.ndim > 1:  # of samples, whose scores only say how much scores vary
         return total(numerators / np.maximum(denominators, 1))  # type: ignore[no-any-return]
     denominators, numerators = denominators[numerators > 0], numerators[numerators > 0]
-    if not len(denominators):
-        return 0.0
-    by_denominator = np.zeros(int(denominators.max()) + 1, np.int64)
+    by_denominator = np.zeros(int(denominators.max(initial=0)) + 1, np.int64)
     np.add.at(by_denominator, denominators, numerators)
     used = np.flatnonzero(by_denominator)
     terms = list(zip(by_denominator[used].tolist(), used.tolist(), strict=True))

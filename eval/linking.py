@@ -39,9 +39,7 @@ class LinkingCounts:
     @property
     def accuracy_normalized(self) -> float | None:
         """Share of the mentions with a gold candidate that are linked to a gold id; None without candidates."""
-        if self.retrieved is None or self.correct_retrieved is None:
-            return None
-        return ratio(self.correct_retrieved, self.retrieved)
+        return None if self.retrieved is None else ratio(self.correct_retrieved or 0, self.retrieved)
 
     @property
     def recall(self) -> dict[int, float]:
