@@ -191,7 +191,6 @@ def _items(pair: str) -> list[tuple[str, Any]]:
 
 
 def _explain(shown: Shown) -> None:
-    """Print the fields of the settings with their types, defaults and docstrings."""
     for group in shown.groups:
         console.print_title(f"{group.name} (arbo.{group.settings})" if group.settings in arbo.__all__ else group.name)
         for text in group.texts.values():

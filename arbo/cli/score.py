@@ -217,7 +217,6 @@ def _lines(documents: Collection[CoreferenceCounts]) -> list[Line]:
 
 
 def _print_by_document(pairs: Mapping[str, PairedCounts]) -> None:
-    """Print a row for each document of the key, with the CoNLL F1 of each system."""
     from arbo.engine import text_of
 
     documents = next(iter(pairs.values())).documents

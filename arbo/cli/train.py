@@ -39,7 +39,6 @@ LABEL_ATTENTION: Group[arbo.LabelAttentionConfig] = Group("model", "arbo.spans.m
 
 
 def _say_trained_on(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> None:
-    """Print how many mentions of documents have an entity of the knowledge base."""
     gold = _read_gold(documents, kb)
     if kb is not None:
         known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
@@ -49,7 +48,6 @@ def _say_trained_on(documents: arbo.Corpus, kb: arbo.KnowledgeBase | None) -> No
 
 
 def _report(out: Path, settings: Mapping[str, Any], training: Settings, text: str) -> None:
-    """Print where the model was written, and what to do next."""
     value = {"model": str(out), "settings": settings, "training": training.as_dict()}
     console.answer(value, f"written to {out}; log of all steps: {out}.log.jsonl\n{text}")
 

@@ -79,7 +79,6 @@ class Correction:
     reason: str | None = None  # why it is not obeyed
 
     def __str__(self) -> str:
-        """Name its place and its content."""
         return f"{self.file}, line {self.line}: {json.dumps(self.record, ensure_ascii=False)}"
 
     def but(self, status: Status, reason: str) -> Self:

@@ -125,7 +125,6 @@ class SpacyLinker:
         return self
 
     def _link(self, docs: list[Doc]) -> list[Doc]:
-        """Link the spans of `Doc`s, and return these."""
         corpus = Corpus([document_of_doc(str(row), doc, self.spans_key) for row, doc in enumerate(docs)])
         links = iter(_links(self.linker.link(corpus)) if corpus.mentions else ())
         for doc in docs:

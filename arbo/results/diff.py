@@ -156,7 +156,6 @@ def _exchange_of(a: Run, b: Run) -> Exchange | None:
 
 
 def _settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return what differs in configuration and models."""
     was, now = (dict(_leaves({**run["config"], "encoder": run["encoder"]})) for run in (before, after))
     pairs = {name: (was.get(name), now.get(name)) for name in now | was}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -169,7 +169,6 @@ class Service:
         return [[one for one in zip(*of_name, strict=True) if one[0] >= 0] for of_name in both]
 
     def _answer(self, link: Link, most: int) -> Answer:
-        """Return a mention with its link and its nearest candidates."""
         near = [{"id": id_, "name": self.kb[id_].name, "score": score} for id_, score in link.candidates[:most]]
         values = {"name": link.entity_name, "score": link.score, "cluster": link.cluster, "candidates": near}
         return _place(link) | values
