@@ -263,8 +263,7 @@ def _near(query: Query, corpus: Corpus, scratch: Scratch, near: List) -> bool:
             _score_able(query, corpus, scratch, n_able, tail, unread[at + 1], slack, near)
             break
     offer_unlike(corpus, scratch.score, near)
-    for row in scratch.seen[:n_seen]:
-        scratch.score[row] = 0
+    scratch.score[scratch.seen[:n_seen]] = 0
     return True
 
 

@@ -52,8 +52,7 @@ def line(
     """
     n_leaves = len(label)
     size = np.empty(n_leaves + len(left), np.int64)
-    for leaf in range(n_leaves):
-        size[leaf] = label[leaf] >= 0
+    size[:n_leaves] = label >= 0
     for i in range(len(left)):
         size[n_leaves + i] = size[left[i]] + size[right[i]]
     begin = np.full(len(size), -1, np.int64)

@@ -207,9 +207,7 @@ def _number(value: float) -> str:
 
 def text_of(figure: Figure | None) -> str:
     """Return the value of a figure with four decimals, or a dash for 0/0; empty without a figure."""
-    if figure is None:
-        return ""
-    return _number(figure.value) if figure.is_defined else "-"
+    return "" if figure is None else _number(figure.value) if figure.is_defined else "-"
 
 
 def _range(interval: Interval | None) -> str:
