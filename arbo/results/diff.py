@@ -1,6 +1,5 @@
 """Differences between any two runs, which may have other documents, settings or models; mentions are matched by id."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -128,8 +127,7 @@ def _decisions(run: Run, changed: pa.ChunkedArray) -> list[str]:
     """Return a sentence for each decision that was obeyed and changed mentions, in the order of the run."""
     if run.correction_table is None or "follows" not in run.link_table.column_names:
         return []
-    lines = run.correction_table.filter(pc.equal(run.correction_table["status"], "obeyed"))
-    records = map(json.loads, lines["record"].to_pylist())
+    records = (row["record"] for row in run.corrections if row["status"] == "obeyed")
     about = {record["mention"]: record for record in records if "mention" in record}
     rows = {id_: run.row_of[id_] for id_ in changed.to_pylist() if id_ in run.row_of}
     followed = Counter(run.link_table["follows"].take(numbers(np.array([*rows.values()], np.int64))).to_pylist())

@@ -19,8 +19,6 @@ from arbo.results.run import Run
 
 _USUAL = Resampling()
 _COMPARED = {"mention_id": "mention ids", "document_id": "document ids", "gold": "gold ids or clusters"}
-_RECALL_SHOWN = (4, 16, 64)
-_RECALL_WITH_NIL_SHOWN = (1, 64)
 MOST_WITH_INTERVALS = 50_000
 """Above this number of mentions, cluster scores have no intervals, since each needs hundreds of passes over them."""
 
@@ -239,7 +237,7 @@ def _linking_lines(
         "accuracy in KB": (correct, outcomes.in_kb, "in the KB"),
         "accuracy normalised": (correct, concept & (rank < outcomes.width), "among the candidates"),
     }
-    shares |= {f"recall@{k}": (rank < k, concept, "with a gold id") for k in _RECALL_SHOWN if k <= outcomes.width}
+    shares |= {f"recall@{k}": (rank < k, concept, "with a gold id") for k in (4, 16, 64) if k <= outcomes.width}
     if seen is not None:
         shares["accuracy, seen"] = correct, concept & seen, "in training"
         shares["accuracy, unseen"] = correct, concept & ~seen, "not in training"
@@ -269,7 +267,7 @@ def _nil_lines(
     """Return the scores of NIL decisions, both alone and together with links."""
     assert with_nil.rank is not None
     annotated = with_nil.annotated
-    ks = [k for k in _RECALL_WITH_NIL_SHOWN if k <= with_nil.width]
+    ks = [k for k in (1, 64) if k <= with_nil.width]
     right = is_nil & called & annotated
     counts = np.column_stack([right, is_nil & annotated, right, called & annotated])
     n_gold, n = int(counts[:, 1].sum()), int(annotated.sum())

@@ -12,8 +12,6 @@ from arbo.results.run import Link, Run
 from arbo.results.views import rows_called
 from arbo.text.names import normalize_name
 
-_RIVALS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -79,7 +77,7 @@ def explain(result: Run, link: Link | str) -> Explanation:
             some = ", ".join(result.mention_table["mention_id"].take([first, *others[:9]]).to_pylist())
             raise UsageError(f"{1 + len(others):,} mentions of {link!r}; choose one by its id, such as {some}")
         link = result.links[int(first)]
-    others = [(id_, score) for id_, score in link.candidates if id_ != link.entity][:_RIVALS]
+    others = [(id_, score) for id_, score in link.candidates if id_ != link.entity][:3]
     rivals = tuple(Candidate.of(result, link, *other) for other in others)
     path, weakest, lines = (_of_link if link.entity is not None else _of_nil)(result, link, rivals)
     if more := "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:]):  # the lines name the first

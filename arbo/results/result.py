@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -34,17 +33,6 @@ class Result(Run):
         kind = "mention" if self.manifest["config"]["nil_linkage"] == "single" else "NIL"
         giants = (_warning(kind, **giant) for giant in self.manifest.get("giants", ()))
         return (*self.manifest.get("warnings", ()), *giants)
-
-    @property
-    def corrections(self) -> list[dict[str, Any]]:
-        """The corrections: ``record`` (the object), ``file, line``, ``status`` and ``reason``.
-
-        The status is ``obeyed``; ``replaced`` by a later line; ``waiting`` for what is missing: a mention, a document,
-        an entity, or text at its spans; or ``conflict`` with other lines or mentions. `Linker.link` accepts them again
-        as ``[one["record"] for one in ...]``.
-        """
-        rows = [] if self.correction_table is None else self.correction_table.to_pylist()
-        return [{**row, "record": json.loads(row["record"])} for row in rows]
 
     def evaluate(
         self, *, train: Iterable[Any] | None = None, per_document: bool = False, singletons: bool = True

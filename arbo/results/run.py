@@ -1,5 +1,6 @@
 """The tables of a run, and its links and clusters as views of the tables."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -170,6 +171,17 @@ class Run:
         """The columns that weigh pairs: name, kind, levels, and the shares of these in pairs that are one, and not."""
         columns = self.manifest["encoder"].get("edges", {}).get("columns", ())
         return [{**column, "levels": LEVELS[column["kind"]]} for column in columns]
+
+    @property
+    def corrections(self) -> list[dict[str, Any]]:
+        """The corrections: ``record`` (the object), ``file, line``, ``status`` and ``reason``.
+
+        The status is ``obeyed``; ``replaced`` by a later line; ``waiting`` for what is missing: a mention, a document,
+        an entity, or text at its spans; or ``conflict`` with other lines or mentions. `Linker.link` accepts them again
+        as ``[one["record"] for one in ...]``.
+        """
+        rows = [] if self.correction_table is None else self.correction_table.to_pylist()
+        return [{**row, "record": json.loads(row["record"])} for row in rows]
 
     def names_of(self, entity_id: str) -> list[str]:
         """Return the preferred name and the aliases of an entity; an empty list if the run does not have it."""
