@@ -69,8 +69,7 @@ _ANSWERS = "File to append the corrections to. [default: RUN.corrections.jsonl b
 Answers = Annotated[Path | None, option("--corrections", metavar="FILE", help=_ANSWERS)]
 Author = Annotated[str | None, option(help="Your name, to write into each correction.")]
 
-_OUT = "Run folder to write; replaces an earlier run."
-_out = option("--out", metavar="RUN", help=_OUT, callback=_replaceable)
+_out = option("--out", metavar="RUN", help="Run folder to write; replaces an earlier run.", callback=_replaceable)
 Out = Annotated[Path, _out]
 OutUnlessPreview = Annotated[Path | None, _out]
 _LIMIT = "Number of rows to show. [default: 20 on a terminal, else all]"
@@ -95,7 +94,6 @@ _PANELS = {
 }
 """The panels of the help in which the options of fields stand."""
 _SET = "Set a field, such as `k=8` (see `--settings`), or those of a JSON object in `@FILE`; may be repeated."
-_FLAGS = {"treat_as": "as", "docs_format": "format"}
 _KNOWN: Mapping[str, Any] = {"docs_format": DocumentFormat, "kb_format": KnowledgeBaseFormat}
 _METAVARS = {"treat_as": "list|text", "evidence": "COLUMNS", "kb_xrefs": "PREFIX", "ray": "ADDRESS", "config": "FILE"}
 _METAVARS |= {"threshold": "E[,M]", "corrections": "FILE", **dict.fromkeys(("encoder", "reranker", "edges"), "MODEL")}
@@ -239,7 +237,7 @@ def _settings(shown: Shown) -> Iterator[Parameter]:
         usual = "N" if text.kind in ("Count", "Number") else name.rpartition("_")[2].removesuffix("s").upper()
         kind: Any = list[str] if text.kind.startswith("list[") else bool if text.kind == "bool" else str
         metavar = None if kind is bool else _METAVARS.get(name, usual)
-        flag = _FLAGS.get(name, name.replace("_", "-"))
+        flag = {"treat_as": "as", "docs_format": "format"}.get(name, name.replace("_", "-"))
         summary = re.split(r"(?<=\.)\s(?=[A-Z`])", text.text, maxsplit=1)[0].replace("``", "`")
         option = Option(f"--{flag}", metavar=metavar, help=f"{summary}{default}", rich_help_panel=_PANELS.get(name))
         yield _parameter(name, kind | None, None, option)
