@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Self
 
-from .figures import Figure, Interval, Resampling
+from .figures import Figure, Resampling
 from .lines import Line
 from .table import Cell, Table
 
@@ -134,7 +134,8 @@ def _one_system(report: Report) -> Table:
     ((system, entries),) = report.systems.items()
     figures = {name: [getattr(entry, name) for entry in entries.values()] for name in ("recall", "precision", "score")}
     columns = {name: [*map(text_of, values)] for name, values in figures.items()}
-    columns[_interval_name(report)] = [_range(entry.interval) for entry in entries.values()]
+    intervals = (entry.interval and [*map(_number, entry.interval)] for entry in entries.values())
+    columns[_interval_name(report)] = [f"[{', '.join(ends)}]" if ends else "" for ends in intervals]
     columns["over"] = [entry.over for entry in entries.values()]
     shown = {name: column for name, column in columns.items() if any(column)}
     methods = {name: entry.method["interval"] for name, entry in entries.items() if entry.method and entry.interval}
@@ -208,7 +209,3 @@ def _number(value: float) -> str:
 def text_of(figure: Figure | None) -> str:
     """Return the value of a figure with four decimals, or a dash for 0/0; empty without a figure."""
     return "" if figure is None else _number(figure.value) if figure.is_defined else "-"
-
-
-def _range(interval: Interval | None) -> str:
-    return "" if interval is None else f"[{_number(interval.low)}, {_number(interval.high)}]"

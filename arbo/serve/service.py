@@ -200,5 +200,4 @@ class Service:
 
 
 def _place(link: Link) -> Answer:
-    mention = link.mention
-    return {"start": mention.start, "end": mention.end, "text": mention.text, "id": link.entity}
+    return {"start": link.mention.start, "end": link.mention.end, "text": link.mention.text, "id": link.entity}
