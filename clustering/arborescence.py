@@ -79,7 +79,7 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
     entry, path = node.copy(), node.copy()
     # Only the sets on the path have heaps, which are kept by their places on it.
     size = np.zeros(n, np.int64)
-    alone = _heap_for(lists, n)  # the memory of heaps of one mention
+    alone = _Heap(np.empty(n, lists.weight.dtype), np.empty(n, lists.source.dtype))  # for heaps of one mention
     heaps = [_Heap(alone.weight[:1], alone.mention[:1])]
 
     for begin in range(n):
@@ -132,11 +132,6 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
 
 
 @kernel
-def _heap_for(lists: _Lists, size: int) -> _Heap:
-    return _Heap(np.empty(size, lists.weight.dtype), np.empty(size, lists.source.dtype))
-
-
-@kernel
 def _alone(lists: _Lists, heap: _Heap, m: int) -> int:
     """Make the heap of a single mention; return its size, 0 if no edge leads to the mention."""
     if lists.start[m] == lists.start[m + 1]:
@@ -179,7 +174,7 @@ def _merge(lists: _Lists, heaps: list[_Heap], size: Ids, first: int, last: int, 
     large = first + np.argmax(size[first:last])
     heap, n_held, most = heaps[large], size[large], size[first:last].sum()
     if most > len(heap.weight):
-        heap = _heap_for(lists, 2 * most)
+        heap = _Heap(np.empty(2 * most, lists.weight.dtype), np.empty(2 * most, lists.source.dtype))
         heap.weight[:n_held], heap.mention[:n_held] = heaps[large].weight[:n_held], heaps[large].mention[:n_held]
     for other in range(first, last):
         if other == large:

@@ -25,7 +25,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
     Nodes are numbered from 0, the root is -1. Ties go to the edge from the root, the smaller parent, the smaller node.
     """
     rows = np.ascontiguousarray(vectors, np.float32)
-    exact = (unit(rows) if metric == "cosine" else rows).astype(np.float64)  # products of float32 are exact in it
+    exact = unit(rows, metric).astype(np.float64)  # products of float32 are exact in it
     products = exact @ exact.T if len(exact) <= _WHOLE else None
     weight, parent, waiting = np.array(root, np.float32), np.full(len(exact), -1), np.arange(len(exact))
     while len(waiting):

@@ -106,8 +106,7 @@ def _join(lists: Neighbors, things: Vectors, new: Ids, within: float, metric: Me
     def search(worker: int) -> Neighbors:
         new_lists, reach = lists.of(new), np.full(n_rows, np.float32(np.inf))
         for begin in range(worker * step, len(used), workers * step):
-            rows: Any = things.matrix[used[begin : begin + step]]
-            rows = unit(rows) if metric == "cosine" else rows
+            rows: Any = unit(things.matrix[used[begin : begin + step]], metric)
             slack = 4e-7 * lengths(rows) * index.longest + _ROUNDING
             if sp.issparse(rows):
                 scored = np.zeros((1, n_rows)), none, csr(rows), index.postings

@@ -52,8 +52,7 @@ class Index:
             place = np.empty(len(order), np.int32)
             place[order] = np.arange(len(order))
             matrix, row = matrix[order], place[row]
-        if metric == "cosine" and not scaled:
-            matrix = unit(matrix)
+        matrix = matrix if scaled else unit(matrix, metric)
         owners = Owners.of(row, things.owner, matrix.shape[0])
         rows = csr(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
         return cls(metric, things.n, matrix.shape[1], _fixed(rows), _fixed(owners))

@@ -106,7 +106,7 @@ def nearest(
         def fill_chunk(begin: int) -> None:
             chunk = order[begin : begin + method.chunk]
             part, vectors = Lists(*Neighbors(*lists[:2]).of(chunk), lists.limit[chunk]), queries.matrix[rows[chunk]]
-            method.fill(unit(vectors) if metric == "cosine" else vectors, part)
+            method.fill(unit(vectors, metric), part)
             lists.ids[chunk], lists.dissimilarity[chunk] = part[:2]
 
         in_parallel(fill_chunk, range(0, len(rows), method.chunk), workers=method.workers, progress=progress)
@@ -140,9 +140,7 @@ def pair_dissimilarity(
     place, pair = pairs_of(corpus.owners.owner, thing)
     used_a, row_a = np.unique(queries.row[query[pair]], return_inverse=True)
     row_b, b = corpus.owners.row[place], cast(Any, corpus.matrix)
-    a: Any = queries.matrix[used_a]
-    if metric == "cosine":
-        a = unit(a)
+    a: Any = unit(queries.matrix[used_a], metric)
     product = sparse_products(csr(a), b, row_a, row_b) if corpus.is_sparse else dense_products(a, b, row_a, row_b)
     best = np.full(len(query), np.inf, np.float32)
     np.minimum.at(best, pair, dissimilarities(product, offset_of(metric)))

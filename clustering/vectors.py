@@ -78,8 +78,10 @@ class Owners(NamedTuple):
         return cls(row.astype(np.int32, copy=False), owner, start, by_row, bool((owner[1:] == owner[:-1]).any()))
 
 
-def unit(matrix: Matrix) -> Matrix:
-    """Scale every row to length 1, in a fixed order of summation; zero rows are kept."""
+def unit(matrix: Matrix, metric: Metric = "cosine") -> Matrix:
+    """Scale every row to length 1 for cosine, in a fixed order of summation; zero rows are kept."""
+    if metric != "cosine":
+        return matrix
     starts, data = _values(matrix)
     scaled = _scaled(starts, data)
     if isinstance(matrix, np.ndarray):
