@@ -130,7 +130,7 @@ def full_scan(names: Vectors) -> Index:
     """Return an index without bounds, whose rows are in the order given."""
     with patch.object(index_module, "alike_together", lambda rows: np.arange(len(rows.indptr) - 1)):
         index = Index.of(names, "cosine")
-    vars(index)["bounds"] = Bounds.none()
+    vars(index)["bounds"] = Bounds()
     return index
 
 

@@ -89,7 +89,7 @@ class Index:
         """Bounds of the scores of sparse vectors; empty if a value is negative."""
         matrix: Any = self.matrix
         if (matrix.data < 0).any():
-            return _fixed(Bounds.none())
+            return _fixed(Bounds())
         return _fixed(Bounds.of(matrix, self.postings, self.longest))
 
     def search(self, k: int, scanner: Scanner, *, within: float = np.inf, n_queries: int = 1) -> Search:
@@ -101,7 +101,7 @@ class Index:
         if isinstance(self.matrix, Csr):
             postings, longest, n_rows = self.postings, self.longest, len(self.owners.start) - 1
             is_bounded = within < np.inf or n_rows >= ROWS_PER_PLACE * k
-            bounds = self.bounds if is_bounded else _fixed(Bounds.none())
+            bounds = self.bounds if is_bounded else _fixed(Bounds())
             corpus = Corpus(self.matrix, self.owners, postings, bounds, longest, offset)
             is_short = within <= MOST_WITHIN or len(self.matrix.data) <= MOST_FEATURES * n_rows
             is_fit = is_short and self.metric == "cosine" and len(bounds.tail) > 0

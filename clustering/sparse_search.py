@@ -40,13 +40,13 @@ ROWS_PER_PLACE = 1500
 
 
 class Bounds(NamedTuple):
-    """Bounds of the scores of rows whose values are not negative."""
+    """Bounds of the scores of rows whose values are not negative; by default empty, so that all scores are computed."""
 
-    level: Ids
+    level: Ids = np.empty(0, np.int64)
     """(features,) the level of a feature's frequency, from 0; frequencies of a level differ by less than a factor 2."""
-    tail: Bytes
+    tail: Bytes = np.empty((0, 0), np.uint8)
     """(levels, rows) the length of a row's part in features of at least this level; without levels, all is scored."""
-    sketch: Bytes
+    sketch: Bytes = np.empty((0, 0), np.uint8)
     """(rows, `GROUPS`) the length of a row's part in each group of features. The score of two rows is at most the sum
     of the products of these lengths."""
 
@@ -62,11 +62,6 @@ class Bounds(NamedTuple):
         sketch = room[begin : begin + n].reshape(-1, GROUPS)
         _sketches(rows, longest, sketch)
         return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest), sketch)
-
-    @classmethod
-    def none(cls) -> Self:
-        """Return empty bounds, with which all scores are computed."""
-        return cls(np.empty(0, np.int64), np.empty((0, 0), np.uint8), np.empty((0, 0), np.uint8))
 
 
 class Corpus(NamedTuple):
