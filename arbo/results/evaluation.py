@@ -299,10 +299,9 @@ def _counts_by_document(truth: Ids, cluster: Ids, document: Ids, *, singletons: 
     order = np.argsort(document, kind="stable")
     counts = []
     for rows in np.split(order, np.flatnonzero(np.diff(document[order])) + 1):
-        true, predicted = truth[rows], cluster[rows]
-        if not singletons:
-            true, predicted = engine.without_singletons(true, predicted)
-        counts.append(engine.counts_from_contingency(engine.Contingency.from_codes(true, predicted)))
+        both = truth[rows], cluster[rows]
+        table = engine.Contingency.from_codes(*(both if singletons else engine.without_singletons(*both)))
+        counts.append(engine.counts_from_contingency(table))
     return counts
 
 

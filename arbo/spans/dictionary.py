@@ -143,10 +143,9 @@ def _with_signs(text: str, begin: int, end: int, node: Node) -> Match | None:
     """Return the name whose words end in a node, and whose signs the text has; None if there is none."""
     if _SIGNS not in node:
         return None
-    before, after = _BEFORE.search(text[max(0, begin - _LONG) : begin]), _AFTER.match(text, end)
-    assert before is not None
+    before, after = _BEFORE.findall(text[max(0, begin - _LONG) : begin])[0], _AFTER.match(text, end)
     assert after is not None
-    wide = begin - len(before[0]), after.end()
+    wide = begin - len(before), after.end()
     for span in ((begin, end), (begin, wide[1]), (wide[0], end), wide):
         if (signs := signs_of(text[slice(*span)])) in node[_SIGNS]:
             return Match(*span, 0, tuple(sorted(node[_SIGNS][signs][_ENTITIES])))
