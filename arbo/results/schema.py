@@ -204,8 +204,7 @@ class Column(NamedTuple):
     """Whether values may be null."""
     optional: bool
     """Whether a run may lack the column."""
-    flat: bool
-    """Whether it is one of the flat tables of mentions, and on the page."""
+    flat: bool  # as in `Stored`
 
 
 def columns_of(table: type[Any]) -> Iterator[tuple[str, Column]]:

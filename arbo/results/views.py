@@ -17,8 +17,6 @@ from arbo.text.names import normalize_names
 WRONG = ("name of another entity", "outranked", "not a candidate", "NIL", "not in the knowledge base")
 """Why a decision is wrong: the mention equals a name of another entity, its gold entity is only a candidate, or not
 even that, it is NIL though the knowledge base has its entity, or is linked though it has not."""
-_EXAMPLES, _LOOKED_AT = 3, 50
-"""Number of texts of a cluster that are shown, and of its mentions among which they are sought."""
 
 
 def wrong_kinds(run: Run) -> Ints:
@@ -165,12 +163,12 @@ def ends_of(run: Run, rows: Ints) -> tuple[Any, Any]:
 def cluster_view(run: Run, chosen: Ints, *, doubtful: bool = False) -> pa.Table:
     """Make a table of some clusters: the columns of the cluster table, and ``examples``, up to three distinct texts.
 
-    With ``doubtful``, those of a run without a knowledge base also have `joins`.
+    The texts are of its first 50 mentions. With ``doubtful``, clusters of a run without a knowledge base have `joins`.
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]
-    looked_at = (texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist() for row in chosen)
-    shown = [[*dict.fromkeys(of_cluster)][:_EXAMPLES] for of_cluster in looked_at]
+    looked_at = (texts.take(members[start[row] : start[row + 1]][:50]).to_pylist() for row in chosen)
+    shown = [[*dict.fromkeys(of_cluster)][:3] for of_cluster in looked_at]
     columns = dict(zip(run.cluster_table.column_names, run.cluster_table.take(chosen).columns, strict=True))
     if doubtful and run.manifest["knowledge_base"] is None:
         columns |= joins(run, chosen)
