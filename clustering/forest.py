@@ -119,6 +119,5 @@ def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
 
 def hang_on_entities(entity_edges: EntityEdges, hangs: Bools) -> Forest:
     """Return the forest in which the parent of each mention that ``hangs`` on its nearest entity is this entity."""
-    forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
-    forest.parent[hangs], forest.weight[hangs] = entity_edges.entity[hangs], entity_edges.weight[hangs]
-    return forest
+    (parent, weight), (entity, lightest) = unreached(len(hangs), *entity_edges), entity_edges
+    return Forest(np.where(hangs, entity, parent), np.where(hangs, lightest, weight))

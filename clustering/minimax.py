@@ -66,7 +66,8 @@ def _grow(tail: Ids, head: Ids, start: Ids, outward: Ids, reached: Bools) -> Ids
         next_rank += 1
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):
             continue
-        edge, limit = _packed(next_rank, head[next_rank]), _packed(next_rank, 0)
+        limit = np.int64(next_rank) << 32
+        edge = limit | head[next_rank]
         while True:
             v = edge & 0xFFFFFFFF
             if not reached[v]:
@@ -89,7 +90,7 @@ def _grow(tail: Ids, head: Ids, start: Ids, outward: Ids, reached: Bools) -> Ids
 
 @kernel
 def _list_by_tail(tail: Ids, head: Ids, n_mentions: int) -> tuple[Ids, Ids]:
-    """List the edges out of each mention, `_packed`, in ascending order: those of ``u`` from ``start[u]`` on."""
+    """List the edges out of each mention, ascending, rank above head as one integer; of ``u`` from ``start[u]`` on."""
     start = np.zeros(n_mentions + 1, np.int32)
     for u in tail:
         if u >= 0:
@@ -101,12 +102,6 @@ def _list_by_tail(tail: Ids, head: Ids, n_mentions: int) -> tuple[Ids, Ids]:
     for rank in range(len(tail)):
         u = tail[rank]
         if u >= 0:
-            outward[place[u]] = _packed(rank, head[rank])
+            outward[place[u]] = (np.int64(rank) << 32) | head[rank]
             place[u] += 1
     return start, outward
-
-
-@kernel
-def _packed(rank: int, head: int) -> np.int64:
-    """Return the rank of an edge above its head, as one integer that sorts by rank."""
-    return (np.int64(rank) << 32) | head
