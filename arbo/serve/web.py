@@ -187,9 +187,8 @@ def _failed(error: Exception, path: str) -> Response:
 
 
 async def _unknown(request: Request, error: Any) -> Response:
-    rules: Rules = request.app.state.rules
-    response = refusal(error.status_code, f"{error.detail}; {rules.hint}")
-    response.headers.update(rules.headers)
+    response = refusal(error.status_code, f"{error.detail}; {request.app.state.rules.hint}")
+    response.headers.update(request.app.state.rules.headers)
     return response
 
 

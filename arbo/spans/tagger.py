@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from os import fspath
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
@@ -258,5 +257,5 @@ class Tagger:
             pairs = np.array(values["pairs"], np.float64).reshape(3, 3)
             weights[np.array(used, np.int64)] = np.array(values["weights"], np.float64).reshape(len(used), 3)
         except (TypeError, ValueError, IndexError) as error:
-            raise DataError(f"the weights are damaged: {error}; {_FORMAT.advice}", file=fspath(file)) from None
+            raise DataError(f"the weights are damaged: {error}; {_FORMAT.advice}", file=str(file)) from None
         return cls(weights, pairs, [*map(str, values["names"])], values["learnt"], **fields)
