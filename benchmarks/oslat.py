@@ -71,7 +71,7 @@ from arbo.spans.model import ModelFinder, Pieces, spans_of
 from arbo.text.names import normalize_name
 from arbo.text.words import fold
 from clustering.arrays import Bools, Ids
-from eval import nil_curve
+from eval import threshold_curve
 
 START = arbo.TrainingConfig(negatives="knn", epochs=1000, steps=100)
 LIKENESS = (0.6, 0.7, 0.8, 0.9)
@@ -249,7 +249,7 @@ def tuned(finder: ModelFinder, documents: Corpus, kb: arbo.KnowledgeBase) -> Mod
     gold_text, gold_entity = pieces.entities(kb)
     right = np.isin(text * len(kb) + entity, gold_text * len(kb) + gold_entity)
     score = Attention(finder.model).score(pieces.texts, kb, text, entity, bars)
-    best = -replace(nil_curve(right, -score), gold=len(gold_text)).best.threshold
+    best = replace(threshold_curve(right, score), gold=len(gold_text)).best.threshold
     return replace(finder, model=finder.model.with_threshold(float(np.clip(best, score.min(), score.max()))))
 
 

@@ -30,7 +30,7 @@ from .cuts import Curves, Cuts, all_cuts
 from .figures import Comparison, Figure, Interval, Resampling, Summed
 from .lines import Line, cluster_lines, coreference_lines
 from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
-from .nil import BestThreshold, NilScores, ThresholdCurve, nil_as_class, nil_curve, nil_scores
+from .nil import BestThreshold, NilScores, ThresholdCurve, nil_as_class, nil_curve, nil_scores, threshold_curve
 from .ratio import f_measure, proportion
 from .report import Report
 from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
@@ -43,6 +43,6 @@ __all__ = [
     "SpanCounts", "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "adjusted_rand_index", "all_cuts",
     "cluster_lines", "clustering_scores", "coreference_counts", "coreference_lines", "coreference_scores",
     "counts_from_contingency", "f_measure", "linking_outcomes", "linking_scores", "nil_as_class", "nil_curve",
-    "nil_scores", "proportion", "scores_from_counts", "span_scores",
+    "nil_scores", "proportion", "scores_from_counts", "span_scores", "threshold_curve",
 ]
 # fmt: on

@@ -1,4 +1,4 @@
-"""NIL: how well mentions whose concept is not in the knowledge base are recognised, also at any threshold."""
+"""NIL: how well mentions whose concept is not in the knowledge base are recognised; and decisions by any threshold."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -144,6 +144,15 @@ def nil_curve(
         correct=np.cumsum(np.bincount(place[gold[known]] + 1, minlength=n_points)),
         gold=int((known & gold).sum()),
     )
+
+
+def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
+    """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
+
+    Both arguments are (items,), and thresholds descend. The errors are those of `nil_curve`.
+    """
+    curve = nil_curve(boolean_array(is_positive, name="is_positive"), -np.asarray(score, np.float64))
+    return replace(curve, threshold=0.0 - curve.threshold)  # 0 rather than -0
 
 
 def _between(scores: FloatArray) -> FloatArray:

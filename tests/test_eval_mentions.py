@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from eval import linking_outcomes, linking_scores, nil_as_class, nil_curve, nil_scores, span_scores
+from eval import linking_outcomes, linking_scores, nil_as_class, nil_curve, nil_scores, span_scores, threshold_curve
 from eval.linking import LinkingCounts, LinkingScores
 from eval.spans import SpanCounts
 
@@ -164,6 +164,17 @@ def test_the_best_threshold_is_the_middle_of_the_scores_that_it_parts(case):
         assert best.threshold == (np.inf if len(below) else -np.inf)
 
 
+@given(st.lists(st.tuples(st.booleans(), st.floats(-4, 4) | st.integers(-2, 2)), max_size=12))
+def test_what_is_above_a_threshold_is_what_lies_below_its_mirror_image(pairs):
+    truth, score = (np.array([pair[i] for pair in pairs], kind) for i, kind in enumerate((bool, float)))
+    curve, mirrored = threshold_curve(truth, score), nil_curve(truth, -score)
+    assert curve.threshold.tolist() == (-mirrored.threshold).tolist()
+    assert not np.signbit(curve.threshold[curve.threshold == 0]).any()
+    assert curve.predicted.tolist() == [int((score > at).sum()) for at in curve.threshold]
+    assert curve.correct.tolist() == [int((truth & (score > at)).sum()) for at in curve.threshold]
+    assert curve.best[1:] == mirrored.best[1:]
+
+
 def test_neighbours_among_the_floats_are_still_parted():
     low, high = 1.0, np.nextafter(1.0, 2)
     assert nil_curve([True, False], [low, high]).best.threshold == high
@@ -186,6 +197,7 @@ NAN = float("nan")
         (partial(nil_curve, annotated=[False, True]), ([True] * 2, [NAN, 0.5]), ValueError, "has nan at position 0"),
         (partial(nil_curve, annotated=[True]), ([True] * 2, [0, 0.5]), ValueError, "annotated has length 1, not 2"),
         (nil_curve, ([True], ["0.5"]), TypeError, "score holds <U3, not numbers"),
+        (threshold_curve, ([True, False], [0.5, NAN]), ValueError, "has nan at position 1"),
     ],
 )
 def test_arrays_about_nil_that_are_refused(score, arguments, error, message):

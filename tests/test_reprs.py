@@ -14,7 +14,7 @@ from builders import document
 import arbo
 from arbo import progress
 from clustering import Graph, merge_tree, partition
-from eval import Contingency, Summed, linking_outcomes, nil_curve, proportion
+from eval import Contingency, Summed, linking_outcomes, proportion, threshold_curve
 
 SCREEN = 3_000
 
@@ -32,7 +32,7 @@ def shown() -> dict[str, object]:
         *(tuned.tuning.reliability, tuned.candidates(documents), result, result.links, result.links[0]),
         *(result.clusters, result.clusters[0], evaluation, explanation, evaluation.report()),
         *(arbo.diff(tuned.link(documents[:20]), result), graph, partition(graph), merge_tree(graph)),
-        *(nil_curve(labels > 3, labels * 0.1 + np.arange(900)), Contingency.from_labels(labels, labels % 7)),
+        *(threshold_curve(labels > 3, labels * 0.1 + np.arange(900)), Contingency.from_labels(labels, labels % 7)),
         *(linking_outcomes(np.arange(901), labels, labels), Summed(np.ones((900, 2)), proportion)),
     ]
     return {type(each).__name__: each for each in objects}

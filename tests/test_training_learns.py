@@ -21,7 +21,7 @@ from arbo.data import mention_inputs
 from arbo.edges.features import MENTION_FEATURES
 from arbo.encoders.cross import CrossEncoder, CrossEncoderConfig
 from arbo.encoders.tower import Tower
-from arbo.engine import Graph, merge_tree, nil_curve, silent
+from arbo.engine import Graph, merge_tree, silent, threshold_curve
 from arbo.retrieval.groups import among_mentions, nearest_within
 from arbo.retrieval.reranking import rerank
 from arbo.spans.model import LabelAttention, spans_of
@@ -390,6 +390,6 @@ def test_a_tiny_model_learns_where_to_look(bert: Tower, tmp_path: Path) -> None:
     assert looks(trained)[0] > looks(LabelAttention.of(tower, tb.READS))[0] + 0.2
     assert looks(trained)[1] > 0.75
     is_there = np.array([word is not None for word in right])
-    assert nil_curve(is_there, -scores_of(trained, texts, kb, text, entity)).best.f1 > 0.9
+    assert threshold_curve(is_there, scores_of(trained, texts, kb, text, entity)).best.f1 > 0.9
     for log in (log_of(tmp_path / "out"), log_of(tmp_path / "aligned")):
         assert log[-1]["loss"] < log[0]["loss"] / 4
