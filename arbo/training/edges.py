@@ -12,7 +12,7 @@ from arbo.data.arrow import codes_of
 from arbo.data.fingerprint import are_known, learnt_from
 from arbo.data.gold import Gold
 from arbo.edges.features import EntityNames, Facts, distinct, entity_features, mention_features, mention_pairs, searched
-from arbo.edges.model import EdgeModel
+from arbo.edges.model import THRESHOLD, EdgeModel
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError
@@ -102,8 +102,10 @@ def train_edges(
     expand = searching.config.expand_abbreviations
     named = kb.with_names_of(train, expand_abbreviations=expand) if kb is not None and names else kb
     score: Any = {"objective": "conll"} if kb is None else {"method": "minimax"}
-    tuned = searching.configured(edges=model, kb=named).tune(held_out, **score)
-    return replace(model, config=tuned.config.as_dict())
+    config = searching.configured(edges=model, kb=named).tune(held_out, **score).config
+    if kb is None:  # no edge that is more likely wrong than right, which fits the clusters of other documents less
+        config = replace(config, mention_threshold=min(THRESHOLD, config.limits((THRESHOLD, THRESHOLD))[1]))
+    return replace(model, config=config.as_dict())
 
 
 def examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
