@@ -164,7 +164,7 @@ _NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-
 def edges(
     docs: options.Documents,
     how: Annotated[Chosen, Shown((LINKER, MODELS._replace(only="encoder"), ENCODER, READING, JOB), DOCS + KB)],
-    dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents to calibrate the probabilities on.")],
+    dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents that choose settings and calibrate.")],
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     kb: options.OptionalKb = None,
     names: Annotated[bool, Option("--names", help=_NAMES)] = False,
