@@ -20,10 +20,7 @@ import pyarrow as pa
 
 from arbo.corrections.agreement import NO_ENTITY, Agreement, Root, agree
 from arbo.corrections.lines import Correction
-from arbo.data import KnowledgeBase, grouped
-from arbo.data.arrow import coded, codes_of
-from arbo.data.corpus import Inputs
-from arbo.data.tables import names_in
+from arbo.data import Inputs, KnowledgeBase, coded, codes_of, grouped, names_in
 from arbo.engine import NEW, OUTSIDE, UNDECIDED, Bools, Decisions, Ids, Partition
 from arbo.text.phrases import shared_name
 

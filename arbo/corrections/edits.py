@@ -18,9 +18,8 @@ import numpy as np
 
 from arbo.corrections.agreement import Claim, settled
 from arbo.corrections.lines import Correction
-from arbo.data import Corpus, Document, Mention, grouped
-from arbo.data.arrow import Arrays
-from arbo.data.documents import mention_ids, text_of
+from arbo.data import Arrays, Corpus, Document, Mention, grouped, text_of
+from arbo.data.documents import mention_ids
 from arbo.data.tables import rows_with
 from arbo.text.checks import Span
 

@@ -31,9 +31,8 @@ import pyarrow.compute as pc
 from arbo.corrections.constraints import SURE, name_numbers
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.pairs import DrawnPairs
-from arbo.data import Corpus, KnowledgeBase
+from arbo.data import Corpus, Inputs, KnowledgeBase
 from arbo.data.columns import cells_of
-from arbo.data.corpus import Inputs
 from arbo.engine import Bools
 from arbo.errors import UsageError
 from arbo.files import json_ready, writing

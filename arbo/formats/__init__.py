@@ -27,7 +27,6 @@ from typing import Any, Literal, get_args
 
 from arbo import data
 from arbo.data.objects import ENTITY_KEYS
-from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 from arbo.formats.files import Paths, data_files, each_path, line_pieces, read_head, read_items, read_lines
@@ -133,7 +132,7 @@ def _reader(name: str, what: _Items) -> tuple[Callable[..., Any], tuple[str, ...
         read = _module("ontologies").read_entities
         return partial(read, suffixes=suffixes, pieces=pieces, build=module.entity), suffixes
 
-    def read_all(path: Paths, on_error: OnError) -> data.Corpus:
+    def read_all(path: Paths, on_error: data.OnError) -> data.Corpus:
         return data.Corpus(read_items(path, suffixes, pieces, module.document, data.Records("documents", on_error)))
 
     return read_all, suffixes
@@ -150,7 +149,7 @@ def read_documents(
     format: str | None = None,  # noqa: A002
     *,
     types: str | Iterable[str] | None = None,
-    on_error: OnError = "fail",
+    on_error: data.OnError = "fail",
     announce_format: Callable[[str], object] = str,
 ) -> data.Corpus:
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
@@ -180,7 +179,7 @@ def read_knowledge_base(
     path: Inputs,
     format: str | None = None,  # noqa: A002
     *,
-    on_error: OnError = "fail",
+    on_error: data.OnError = "fail",
     announce_format: Callable[[str], object] = str,
     columns: Mapping[str, str] | None = None,
     types: str | Iterable[str] | None = None,

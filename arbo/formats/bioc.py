@@ -29,9 +29,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from arbo.data import Document, Marked, Mention, Records
-from arbo.data.documents import compare, marked_document, span_inside, text_of
-from arbo.data.gold_ids import ids_in
+from arbo.data import Document, Marked, Mention, Records, compare, ids_in, marked_document, text_of
+from arbo.data.documents import span_inside
 from arbo.data.objects import any_list, anything, fields, mapping, string
 from arbo.errors import DataError
 from arbo.files import PathLike, json_text, write_lines

@@ -8,8 +8,7 @@ A block has the document id, the text on one line, and a line for each mention: 
 Human Phenotype Ontology. The text must be that at the offsets, but for white space. Mentions may nest, without types.
 """
 
-from arbo.data import Document, Marked, Records
-from arbo.data.documents import compare, marked_document, span_between
+from arbo.data import Document, Marked, Records, compare, marked_document, span_between
 from arbo.errors import DataError
 from arbo.formats.files import Piece, blocks as pieces  # noqa: F401
 

@@ -35,11 +35,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from arbo.data import Corpus, Document, Entity, Records, grouped
+from arbo.data import Corpus, Document, Entity, OnError, Records, Tables, grouped
 from arbo.data.objects import any_list, document_line, fields, parse, string, to_document, to_entity
 from arbo.data.plain_lines import tables_of_lines
-from arbo.data.records import OnError
-from arbo.data.tables import Tables, check_ids
+from arbo.data.tables import check_ids
 from arbo.errors import DataError
 from arbo.files import PathLike, write_lines
 from arbo.formats.files import Paths, Piece, data_files, line_pieces, read_items, unpacked

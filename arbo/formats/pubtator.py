@@ -21,9 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
-from arbo.data import Document, Marked, Records
-from arbo.data.documents import compare, marked_document, span_between
-from arbo.data.gold_ids import ids_in
+from arbo.data import Document, Marked, Records, compare, ids_in, marked_document, span_between
 from arbo.errors import DataError
 from arbo.formats.files import Block, Piece, blocks, check_id, hull, kept_lines, one_line
 from arbo.text.words import sentences

@@ -35,10 +35,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from arbo.data import Corpus, KnowledgeBase, OnError
-from arbo.data.arrow import numbers, starts
+from arbo.data import Corpus, KnowledgeBase, OnError, ids_in, numbers, starts
 from arbo.data.entity_table import joined, table_of_columns
-from arbo.data.gold_ids import ids_in
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
 from arbo.data.rows import BLANK, COLUMNS, Placed, are_storable, documents_of, entities_of, tables_of_column
 from arbo.data.tables import blank_notes

@@ -14,8 +14,7 @@ import arbo
 from arbo import formats
 from arbo.corrections.lines import corrections_of
 from arbo.corrections.review import NEAR, Choice, Review
-from arbo.data import Entity, KnowledgeBase
-from arbo.data.arrow import strings
+from arbo.data import Entity, KnowledgeBase, strings
 from arbo.data.tables import mentions_in
 from arbo.encoders.by_name import NGRAM
 from arbo.encoders.encoder_config import EncoderConfig

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers, strings
-from arbo.data.groups import grouped
+from arbo.data import grouped, numbers, strings
 from arbo.data.releases import Exchange, Keys
 from arbo.files import PathLike
 from arbo.results.export import sentences_of

@@ -10,9 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo import engine
-from arbo.data import Corpus
-from arbo.data.arrow import coded, rows_among
-from arbo.data.gold import RECALL_AT, Gold
+from arbo.data import RECALL_AT, Corpus, Gold, coded, rows_among
 from arbo.engine import Bools, Ids, Line, LinkingCounts, LinkingScores, Report, Resampling, ThresholdCurve
 from arbo.errors import UsageError, counted
 from arbo.results.run import Run

@@ -11,9 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import Corpus, KnowledgeBase
-from arbo.data.arrow import numbers, starts, strings
-from arbo.data.tables import metadata_in, names_in
+from arbo.data import Corpus, KnowledgeBase, metadata_in, names_in, numbers, starts, strings
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import CLUSTERS, GRAPHS, TABLES, ExportFormat, Ids, writer

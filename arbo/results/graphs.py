@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import Arrays, numbers, rows_among
-from arbo.data.tables import names_in, numbered
+from arbo.data import Arrays, names_in, numbered, numbers, rows_among
 from arbo.errors import UsageError
 from arbo.results.run import Floats, Ints, Run, rows_in
 

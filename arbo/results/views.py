@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data.arrow import numbers
-from arbo.data.tables import names_in
+from arbo.data import names_in, numbers
 from arbo.errors import UsageError
 from arbo.results.graphs import next_joins
 from arbo.results.run import Ints, Run

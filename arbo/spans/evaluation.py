@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, Mention, grouped
-from arbo.data.gold import Gold
+from arbo.data import Corpus, Gold, KnowledgeBase, Mention, grouped
 from arbo.engine import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.errors import UsageError, counted
 from arbo.results.run import Run

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from arbo.data import Corpus, KnowledgeBase, Marked, Mention, MentionInput, grouped
-from arbo.data.documents import marked_document
+from arbo.data import Corpus, KnowledgeBase, Marked, Mention, MentionInput, grouped, marked_document
 from arbo.encoders.index import word_index
 from arbo.encoders.word_index import WordIndex
 from arbo.engine import Neighbors

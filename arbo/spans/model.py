@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.data import Corpus, KnowledgeBase
-from arbo.data.gold import Gold
+from arbo.data import Corpus, Gold, KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.model_folder import OneTower

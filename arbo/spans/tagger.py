@@ -19,8 +19,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from arbo import files
-from arbo.data import Corpus, Entity, KnowledgeBase
-from arbo.data.arrow import codes_of, strings
+from arbo.data import Corpus, Entity, KnowledgeBase, codes_of, strings
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Ids
 from arbo.errors import DataError
