@@ -74,12 +74,12 @@ def entity(piece: Piece, _: object) -> Entity:
     return to_entity(parse(piece.content))
 
 
-def cluster(piece: Piece) -> tuple[str, list[Hashable]]:
-    """Return the document and the mentions of the cluster of a line; lists become tuples."""
+def clusters(piece: Piece, _: object) -> tuple[str, list[list[Hashable]]]:
+    """Return the document of a line, and its only cluster; lists become tuples."""
     values = fields(parse(piece.content), "a cluster", _CLUSTER, required=("mentions",))
     for key in values["metadata"]:
         raise DataError(f"unknown key {key!r:.60}; known: {', '.join(_CLUSTER)}")
-    return values.get("document", ""), [*map(_mention, values["mentions"])]
+    return values.get("document", ""), [[*map(_mention, values["mentions"])]]
 
 
 _CLUSTER = {"document": string, "mentions": any_list}

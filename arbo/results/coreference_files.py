@@ -45,19 +45,14 @@ def read_clusters(
     """
     documents, records = dict[str, list[Sequence[Hashable]]](), Records[Any]("documents")
     kind = format_ or {"jsonl": "jsonl", "conllu": "corefud"}.get(ending(file), "conll")
-    if kind == "jsonl":
-        for piece in line_pieces(file, records):
-            with records.record(piece.file, piece.line):
-                name, mentions = jsonl.cluster(piece)
-                documents.setdefault(name, []).append(mentions)
-    else:
-        module: Any = corefud if kind == "corefud" else conll
-        for piece in module.pieces(file, records):
-            with records.record(piece.file, piece.line):
-                name, chains = module.clusters(piece, records)
-                if name in documents:
-                    raise DataError("an earlier document has the same name; rename one", id=name)
-                documents[name] = [[one if heads else getattr(one, "words", one) for one in chain] for chain in chains]
+    module: Any = {"jsonl": jsonl, "corefud": corefud}.get(kind, conll)
+    for piece in getattr(module, "pieces", line_pieces)(file, records):
+        with records.record(piece.file, piece.line):
+            name, chains = module.clusters(piece, records)
+            if name in documents and kind != "jsonl":
+                raise DataError("an earlier document has the same name; rename one", id=name)
+            some = ([one if heads else getattr(one, "words", one) for one in chain] for chain in chains)
+            documents.setdefault(name, []).extend(some)
     if not documents:
         raise DataError("the file has no documents; arbo export --to clusters writes them", file=str(file))
     first = {name: [*_first_of_each(clusters)] for name, clusters in documents.items()}
