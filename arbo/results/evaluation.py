@@ -16,6 +16,7 @@ from arbo.errors import UsageError, counted
 from arbo.results.run import Run
 
 _USUAL = Resampling()
+_NOTHING = "nothing to score: no mention has a gold id or cluster; add `entities` or `cluster`, or --gold DOCS"
 _COMPARED = {"mention_id": "mention ids", "document_id": "document ids", "gold": "gold ids or clusters"}
 MOST_WITH_INTERVALS = 50_000
 """Above this number of mentions, cluster scores have no intervals, since each needs hundreds of passes over them."""
@@ -74,17 +75,13 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        return self._table(_USUAL)
+        return str(self.report()) if self.lines else _NOTHING
 
     def __repr__(self) -> str:  # without intervals, which take time
-        return self._table(None)
+        return str(self.report(how=None)) if self.lines else _NOTHING
 
     def _repr_html_(self) -> str:
-        return self.report(how=None)._repr_html_() if self.lines else str(self)
-
-    def _table(self, how: Resampling | None) -> str:
-        nothing = "nothing to score: no mention has a gold id or cluster; add `entities` or `cluster`, or --gold DOCS"
-        return str(self.report(how=how)) if self.lines else nothing
+        return self.report(how=None)._repr_html_() if self.lines else _NOTHING
 
 
 def evaluate(
