@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arbo.data import Corpus, KnowledgeBase, metadata_in, names_in, numbers, starts, strings
+from arbo.data import Corpus, KnowledgeBase, metadata_in, names_in, numbers, strings
 from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.formats import CLUSTERS, GRAPHS, TABLES, ExportFormat, Ids, writer
@@ -102,13 +102,9 @@ def documents_of(run: Run, ids: Ids | str, *, as_classes: bool = False, renamed:
         raise UsageError("the run has no texts, as the format needs; link again without texts=false, or export as csv")
     mentions, gold = run.mention_table, None
     if ids != "gold":
-        linked = run.link_table["cluster_id" if ids == "links" else "entity_id"].combine_chunks()
-        gold = pa.ListArray.from_arrays(starts(pc.is_valid(linked).to_numpy(zero_copy_only=False)), linked.drop_null())
-        if run.several:
-            gold = pa.array((run.several.get(id_, [id_] if id_ else []) for id_ in linked.to_pylist()), gold.type)
-        if renamed:
-            written = pa.array([renamed.get(id_, id_) for id_ in gold.values.to_pylist()], gold.type.value_type)
-            gold = pa.ListArray.from_arrays(gold.offsets, written)
+        linked = run.link_table["cluster_id" if ids == "links" else "entity_id"]
+        lists = (run.several.get(id_, [id_] if id_ else []) for id_ in linked.to_pylist())
+        gold = pa.array(([renamed.get(id_, id_) for id_ in some] for some in lists), pa.list_(pa.string()))
         mentions = mentions.drop_columns([name for name in ("cluster",) if name in mentions.column_names])
     elif as_classes:
         entities = mentions["gold_entities"]
