@@ -201,7 +201,6 @@ def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterat
         into = [] if old is None else [target for target in targets[old] if target != new]
         was = None if old is None else before[old]
         size = 0 if was is None else was["size"]
-        kind: str | None
         if was is None:
             kind = "new" if not of else "split" if len(of) == 1 else "merged"
         elif was["entity_id"] != now["entity_id"]:
@@ -215,8 +214,8 @@ def _cluster_changes(before: _Clusters, after: _Clusters, pairs: Ints) -> Iterat
         elif n_shared[new] < now["size"] or of:
             kind = "grown"
         else:
-            kind = "shrunk" if n_shared[new] < size else None
-        if kind is not None:
+            kind = "shrunk" if n_shared[new] < size else ""
+        if kind:
             others = {"of": _ids(before, of), "into": _ids(after, into)}
             yield {**now, "change": kind, "before": size, "after": now["size"], **others}
     for old, was in enumerate(before):
