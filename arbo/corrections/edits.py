@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from arbo.corrections.agreement import Claim, settled
+from arbo.corrections.agreement import settled
 from arbo.corrections.lines import Correction
 from arbo.data import Arrays, Corpus, Document, Mention, grouped, text_of
 from arbo.data.documents import mention_ids
@@ -50,7 +50,8 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> tuple[Co
         return documents, corrections, {}
     known = documents.with_ids(ids)
     lines = _by_first_spans(known.values(), corrections)
-    lines = settled(lines, [None if line.document is None else _claim(line) for line in lines])
+    claims = (((line.document, line.spans), (line.kind, line.value, line.record.get("type"))) for line in lines)
+    lines = settled(lines, [None if claim[0][0] is None else claim for claim in claims])
     used = {*rows_with((id_ for line in lines for id_ in _new_ids(line)), documents.tables.mentions["mention_id"])}
     about: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
@@ -64,10 +65,6 @@ def edit_spans(documents: Corpus, corrections: Sequence[Correction]) -> tuple[Co
     came = {name: [asdict(mention) for mention in known[name].mentions] for name in about}
     arrays = {_AS_CAME: np.frombuffer(json.dumps(came).encode("utf-8"), np.uint8)} if came else {}
     return documents.replaced(edited), lines, arrays
-
-
-def _claim(line: Correction) -> tuple[Hashable, Claim]:
-    return (line.document, line.spans), (line.kind, line.value, line.record.get("type"))
 
 
 def _parts(line: Correction) -> Sequence[tuple[Span, ...]]:
