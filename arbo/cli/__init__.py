@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections import UserDict
 from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, Literal, NoReturn
@@ -36,14 +36,14 @@ _GROUPS = {
 """The verbs that have verbs."""
 
 
-class _Commands(Mapping[str, Any]):
+class _Commands(UserDict[str, Any]):
     """The commands of verbs by their names; a module is imported when one of its verbs is needed."""
 
     def __init__(self, *verbs: tuple[str, str]) -> None:
-        self._module = {name: module for module, names in verbs for name in names.split()}
+        super().__init__({name: module for module, names in verbs for name in names.split()})
 
     def __getitem__(self, name: str) -> Any:
-        module = self._module[name]
+        module = self.data[name]
         if name in _GROUPS:
             text, names = _GROUPS[name]
             commands: Any = _Commands((module, names))
@@ -53,12 +53,6 @@ class _Commands(Mapping[str, Any]):
         alone = typer.Typer(add_completion=False, rich_markup_mode=_MARKUP, pretty_exceptions_enable=False)
         alone.command(name)(spread(getattr(import_module(f"{__name__}.{module}"), name)))
         return typer.main.get_command(alone)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._module)
-
-    def __len__(self) -> int:
-        return len(self._module)
 
 
 class _Verbs(TyperGroup):
