@@ -5,8 +5,6 @@ are ``graph.source``, ``graph.target``, ``graph.weight`` and ``graph.entities`` 
 decided as ``decided.*``, the fields of `Decisions`. Mentions have the order of `Corpus.order`.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -26,7 +24,7 @@ _EDGES = ("graph.source", "graph.target", "graph.weight")
 _next_joins: WeakKeyDictionary[Run, tuple[Ints, Floats]] = WeakKeyDictionary()
 
 
-def graph_arrays(graph: Graph, decisions: Decisions | None) -> Arrays:
+def graph_arrays(graph: "Graph", decisions: "Decisions | None") -> Arrays:
     """Return the arrays from which `graph_of` makes this graph, and the decisions."""
     edges = dict(zip(_EDGES, (graph.source, graph.target, graph.weight), strict=True))
     decided = {} if decisions is None else {f"decided.{key}": values for key, values in decisions._asdict().items()}
@@ -39,7 +37,7 @@ def only_graph(arrays: Arrays) -> Arrays:
     return chosen or {name: arrays[name] for name in _MENTIONS} | {name: arrays[name][:, :1] for name in _ENTITIES}
 
 
-def graph_of(run: Run) -> tuple[Graph, Decisions | None] | None:
+def graph_of(run: Run) -> "tuple[Graph, Decisions | None] | None":
     """Return the graph of a run and the decisions that it obeys; None if the run lacks it."""
     from arbo.engine import Decisions, Graph  # which takes a while; most verbs need no graph
 

@@ -1,7 +1,5 @@
 """The result of linking: the tables of a run, with methods to explain, evaluate and save them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -36,7 +34,7 @@ class Result(Run):
 
     def evaluate(
         self, *, train: Iterable[Any] | None = None, per_document: bool = False, singletons: bool = True
-    ) -> Evaluation:
+    ) -> "Evaluation":
         """Score the result against the gold annotations of its mentions.
 
         Args:
