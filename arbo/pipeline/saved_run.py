@@ -1,7 +1,5 @@
 """A run in a folder, opened again: its knowledge base, its linker, the run that it was made of, and its review."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +15,7 @@ from arbo.corrections.review import NEAR, Choice, Review
 from arbo.data import Entity, KnowledgeBase, strings
 from arbo.data.tables import mentions_in
 from arbo.encoders.by_name import NGRAM
+from arbo.encoders.encoder import Encoder
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import ArboError, UsageError, counted
@@ -27,24 +26,22 @@ from arbo.linking.config import LinkerConfig
 from arbo.linking.memory import check_release
 from arbo.progress import Announce, on_screen
 from arbo.results.result import Result
+from arbo.results.run import Link
 from arbo.results.run_folder import FORMAT, MANIFEST
 
 if TYPE_CHECKING:
     from arbo.encoders.dual import DualEncoder
-    from arbo.encoders.encoder import Encoder
-    from arbo.formats import KnowledgeBaseFormat
-    from arbo.results.run import Link
 
 _SHOWN = 9  # number of entities that a search shows
 _LEAST = 0.2  # the smallest similarity of a name that a search shows
-Search = Callable[[str, "Link"], list[Choice]]
+Search = Callable[[str, Link], list[Choice]]
 """Returns the entities with an id or, if the words are none, with names like them, in the domain of the mention."""
 Tell = Callable[[str], None]
 
 
 def read_base(
     path: Path,
-    format_: KnowledgeBaseFormat | None = None,
+    format_: formats.KnowledgeBaseFormat | None = None,
     *,
     xrefs: list[str] | None = None,
     types: list[str] | None = None,
@@ -103,7 +100,7 @@ def encoder_like(
     return changed_encoder(arbo.DualEncoder.from_pretrained(model, config, cache=folder), fields or {})
 
 
-def changed_encoder(encoder: DualEncoder, fields: Mapping[str, Any]) -> DualEncoder:
+def changed_encoder(encoder: "DualEncoder", fields: Mapping[str, Any]) -> "DualEncoder":
     """Return an encoder with changed fields; a new metric or pooling drops the thresholds, which depend on them."""
     before = encoder.config
     config = before.changed_by_words(fields)
