@@ -134,10 +134,9 @@ class Choice(NamedTuple):
     @classmethod
     def of(cls, id_: str, name: str, score: float, kb: KnowledgeBase | None) -> Self:
         """Describe an entity by a knowledge base, if it is there."""
-        known = kb[id_] if kb is not None and id_ in kb else None
-        if kb is None or known is None:
+        if kb is None or id_ not in kb:
             return cls(id_, name, score, "")
-        parents = kb.parents(known.id)
+        parents = kb.parents((known := kb[id_]).id)
         beside = (other for parent in parents for other in kb.children[parent] if other != known.id)
         shown = ([*dict.fromkeys(ids)][:_NAMES] for ids in (parents, beside))
         above, near = (", ".join(kb[one].name if one in kb else one for one in ids) for ids in shown)
