@@ -256,17 +256,15 @@ def rows_in(a: Run, b: Run) -> Ints:
     return np.append(np.arange(n), rows_among(now.slice(n), was))
 
 
-def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> "Table":
-    """Make a table of the first 20 rows; ``total`` is the number of all rows, if ``rows`` has only some."""
+def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int = 0) -> "Table":
+    """Make a table of rows; ``total`` is the number of all rows, if ``rows`` has only some."""
     from arbo.engine import Cell, Table
 
-    shown = rows[:ROWS_SHOWN]
-    names = tuple(shown[0]) if shown else ()
-    is_number = tuple(any(isinstance(row[name], int | float) for row in shown) for name in names)
-    more = (len(rows) if total is None else total) - len(shown)
-    cells = [tuple(Cell(cell(value)) for value in row.values()) for row in shown]
+    names = tuple(rows[0]) if rows else ()
+    is_number = tuple(any(isinstance(row[name], int | float) for row in rows) for name in names)
+    cells = [tuple(Cell(cell(value)) for value in row.values()) for row in rows]
     header = tuple(name.replace("_", " ") for name in names)
-    return Table(title, header, is_number, cells, [f"and {more:,} more"] if more else [])
+    return Table(title, header, is_number, cells, [f"and {total - len(rows):,} more"] if total > len(rows) else [])
 
 
 def cell(value: object) -> str:
