@@ -161,13 +161,6 @@ def _columns_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, pa.Arr
         yield key, pa.array(values)
 
 
-def labels_of(metadata: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
-    """Return the labels of the mentions under a key of their metadata, lists as JSON; [] if none has the key."""
-    labels = [row.get(key) for row in metadata]
-    is_there = any(label is not None for label in labels)
-    return [json.dumps(label) if isinstance(label, list) else label for label in labels] if is_there else []
-
-
 def sentences_of(run: Run, rows: Ints) -> list[str | None]:
     """Return the sentence or sentences of each of the mentions; None without texts."""
     if not run.has_texts:

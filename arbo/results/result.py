@@ -1,5 +1,6 @@
 """The result of linking: the tables of a run, with methods to explain, evaluate and save them."""
 
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -9,7 +10,7 @@ from arbo.data.tables import blank_notes, metadata_in
 from arbo.errors import counted
 from arbo.files import PathLike
 from arbo.results.explanation import explain
-from arbo.results.export import export, flat_table, labels_of
+from arbo.results.export import export, flat_table
 from arbo.results.graphs import only_graph, pairs
 from arbo.results.run import ROWS_SHOWN, Run, table_of
 from arbo.results.run_folder import save_run
@@ -73,7 +74,10 @@ class Result(Run):
         columns = {key: renamed if (renamed := f"own_{key}") in frame else key for key in index}
         if not index or not {*columns.values()} <= {*frame}:
             return frame
-        levels = [Index(labels_of(metadata, key) or frame[key]) for key in index]
+        levels = []
+        for key in index:
+            labels = [json.dumps(one) if isinstance(one, list) else one for one in (row.get(key) for row in metadata)]
+            levels.append(Index(frame[key] if all(label is None for label in labels) else labels))
         return frame.drop(columns=[*columns.values()]).set_index(levels).rename_axis([*index.values()])
 
     def __arrow_c_stream__(self, schema: Any = None) -> Any:
