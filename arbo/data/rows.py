@@ -80,10 +80,9 @@ def items_of(table: Any, what: str, reader: str) -> list[Any]:
     Raise UsageError for anything else, such as a path, or a mapping or a `Doc` of spaCy, which are one item. Raise
     DataError if a pandas frame has two columns of the same name.
     """
-    if hasattr(table, "to_pylist"):  # Arrow
-        return list(table.to_pylist())
-    if hasattr(table, "to_dicts"):  # polars
-        return list(table.to_dicts())
+    for method in ("to_pylist", "to_dicts"):  # of Arrow, and of polars
+        if hasattr(table, method):
+            return list(getattr(table, method)())
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas, which iterates over its columns
         if len(again := table.columns[table.columns.duplicated()]):
             raise DataError(f"the frame has several columns named {again[0]!r:.60}; rename or drop all but one")
