@@ -83,5 +83,4 @@ def _known(text: str, has: Callable[[str], bool]) -> Iterator[str]:
 def changes(written: Sequence[Ids | None], known: Sequence[Ids | None]) -> dict[str, int]:
     """Count, with an example, the mentions whose ids `known_ids` split or joined."""
     others = ["|".join(ids) for ids, now in zip(written, known, strict=True) if ids and ids != now]
-    note = "mentions whose gold ids were split or joined, such as "
-    return {f"{note}{others[0]!r:.60}": len(others)} if others else {}
+    return {f"mentions whose gold ids were split or joined, such as {others[0]!r:.60}": len(others)} if others else {}
