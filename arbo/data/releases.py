@@ -73,5 +73,4 @@ class Exchange(NamedTuple):
 
 
 def _rows_of(ids: Hashes, there: Hashes) -> Ints:
-    """Return the row of each id among those that are there, or -1."""
     return rows_among(*(pa.chunked_array([numbers(hashes)]) for hashes in (ids, there)))

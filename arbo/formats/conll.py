@@ -121,7 +121,6 @@ def _words(piece: Piece, document_id: str, records: Records[Any]) -> Block:
 
 
 def _is_comment(line: str) -> bool:
-    """Return whether a line is a comment, not a word: it begins with ``#`` and has no columns separated by tabs."""
     return line.startswith("#") and "\t" not in line
 
 
