@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from arbo.data import KnowledgeBase, MentionInput
-from arbo.data.arrow import codes_of
+from arbo.data import KnowledgeBase, MentionInput, codes_of
 from arbo.engine import Bools, Floats, Ids, Neighbors, Vectors, nearest, ranges, sorted_unique
 from arbo.retrieval.groups import fill
 from arbo.retrieval.retrieval import Retrieval

@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.data import KnowledgeBase
-from arbo.data.arrow import codes_of
+from arbo.data import KnowledgeBase, codes_of
 from arbo.edges.features import (
     ENTITY_FEATURES,
     MENTION_FEATURES,

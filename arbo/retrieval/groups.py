@@ -21,10 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo import engine
-from arbo.data import Inputs, KnowledgeBase
-from arbo.data.arrow import coded, codes_of, numbers
+from arbo.data import Inputs, KnowledgeBase, coded, codes_of, names_in, numbers
 from arbo.data.columns import cells_of, columns_named
-from arbo.data.tables import names_in
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import Entities, encoded
 from arbo.encoders.ngrams import NamedEntities

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 import scipy  # its modules are imported when they are used
 
-from arbo.data import Arrays, Corpus, Entity, KnowledgeBase, MentionInput, mention_inputs
-from arbo.data.gold import RECALL_AT, Gold
+from arbo.data import RECALL_AT, Arrays, Corpus, Entity, Gold, KnowledgeBase, MentionInput, mention_inputs
 from arbo.engine import Bools, Floats, Ids, LinkingScores, Neighbors, linking_scores
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
