@@ -271,18 +271,13 @@ def _match_similar(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, memory: Any
 
 @kernel
 def _is_short_for(short: Any, long: Any) -> bool:
-    """Return whether a word begins a longer one or is made of its first and later letters; of two, with its last."""
+    """Return whether a word has the first and later letters of a longer one; of two, the second or last one of it."""
     if len(long) <= len(short) or short[0] != long[0]:
         return False
     found = 0
-    begins = True
     for letter in long:
-        if found < len(short):
-            if letter == short[found]:
-                found += 1
-            else:
-                begins = False
-    return found == len(short) and (begins or len(short) > 2 or short[-1] == long[-1])
+        found += int(found < len(short) and letter == short[found])
+    return found == len(short) and (found != 2 or short[1] == long[1] or short[1] == long[-1])
 
 
 @kernel
@@ -315,10 +310,7 @@ def _match_shortened(
                 initials, n_initials = initials + table.weight[y[j]], n_initials + 1
             else:
                 short, n_short = short + table.weight[y[j]], n_short + 1
-            if swapped:
-                place[j] = i
-            else:
-                place[i] = j
+            place[j if swapped else i] = i if swapped else j
             break
     return short, initials, n_short, n_initials
 
@@ -415,10 +407,9 @@ def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any
     out[38] = min(kinds_x[: LETTER + 1].sum(), kinds_y[: LETTER + 1].sum())
     out[39] = _is_inside(table, x, y, of_x, of_y, comma_x) or _is_inside(table, y, x, of_y, of_x, comma_y)
     joined = 0.0
-    for i in range(len(x)):
-        joined += table.weight[x[i]] * (of_x[i] == _JOINED) / 2
-    for j in range(len(y)):
-        joined += table.weight[y[j]] * (of_y[j] == _JOINED) / 2
+    for name, of in ((x, of_x), (y, of_y)):
+        for i in range(len(name)):
+            joined += table.weight[name[i]] * (of[i] == _JOINED) / 2
     whole = max(all_x + all_y, 1e-9)
     out[0], out[1], out[2] = 2 * equal / whole, 2 * joined / whole, 2 * similar_total / whole
     out[3], out[4], out[5] = 2 * (one[0] + two[0]) / whole, 2 * (one[1] + two[1]) / whole, 2 * acronym / whole
