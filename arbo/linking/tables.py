@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import chain
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -323,7 +323,7 @@ def links_of(
     scored = np.where(clusters.entity < retrieval.n_entities, clusters.entity, np.int32(-1))  # not several together
     score, probability = _scores(retrieval, scored, mention, confidence)
     probability[clusters.entity >= retrieval.n_entities] = np.nan
-    columns = _decision_columns(known, retrieval, clusters, cluster_ids, score) | _candidate_columns(known, retrieval)
+    columns = _entity_columns(known, retrieval, clusters, cluster_ids, score)
     columns["parent"] = lambda mentions: node_ids(clusters.parent[clusters.n_entities + mentions])
     if retrieval.reasons is not None:
         columns |= _reason_columns(node_ids, retrieval, clusters)
@@ -336,16 +336,17 @@ def links_of(
     return Links(names.ids, mention, {name: columns[name] for name in SCHEMA["links"] if name in columns})
 
 
-def _decision_columns(
+def _entity_columns(
     known: RunEntities, retrieval: Retrieval, clusters: Partition, cluster_ids: tuple[pa.Array, Ids], score: Weights
 ) -> dict[str, Column]:
-    n, entity, near, (ids, place) = clusters.n_entities, clusters.entity, retrieval.entities.dissimilarity, cluster_ids
+    n, entity, (near, dissimilarity) = clusters.n_entities, clusters.entity, retrieval.entities
     parent, weight, heaviest = clusters.parent[n:], clusters.weight[n:], clusters.bottleneck[n:]
     spelled = np.zeros(len(entity), np.bool_) if retrieval.by_spelling is None else retrieval.by_spelling
+    offset = np.float32(retrieval.offset)
 
     def margin(mentions: Ids) -> pa.Array:
         """Return null where there is no second entity, or spelling decided between two that are equally near."""
-        lead = margins(-near[mentions, :2])
+        lead = margins(-dissimilarity[mentions, :2])
         return numbers(lead, missing=np.isinf(lead) | spelled[mentions])
 
     def bottleneck(mentions: Ids) -> pa.Array:
@@ -353,31 +354,22 @@ def _decision_columns(
         edge = np.where(entity[mentions] >= 0, heaviest[mentions], np.inf)
         return _floats(edge, np.isneginf(edge))
 
+    def lists(column: Callable[[Any], pa.Array], values: Any, mentions: Ids) -> pa.Array:
+        is_there = near[mentions] >= 0
+        return pa.ListArray.from_arrays(starts(is_there.sum(axis=1)), column(values[mentions][is_there]))
+
     return {
         "entity_id": lambda mentions: known.column("id", entity[mentions]),
         "entity_name": lambda mentions: known.column("name", entity[mentions]),
-        "cluster_id": lambda mentions: ids.take(numbers(place[mentions])),
+        "cluster_id": lambda mentions: cluster_ids[0].take(numbers(cluster_ids[1][mentions])),
         "score": lambda mentions: _floats(score[mentions], ~np.isfinite(score[mentions])),
         "margin": margin,
+        "candidates": partial(lists, partial(known.column, "id"), near),
+        "candidate_scores": partial(lists, lambda near: numbers(offset - near), dissimilarity),
         "parent_is_mention": lambda mentions: numbers(parent[mentions] >= n),
         "step": lambda mentions: _floats(weight[mentions], ~np.isfinite(weight[mentions])),
         "bottleneck": bottleneck,
     }
-
-
-def _candidate_columns(known: RunEntities, retrieval: Retrieval) -> dict[str, Column]:
-    ids, dissimilarity = retrieval.entities
-    offset = np.float32(retrieval.offset)
-
-    def candidates(mentions: Ids) -> pa.Array:
-        some = ids[mentions]
-        return pa.ListArray.from_arrays(starts((some >= 0).sum(axis=1)), known.column("id", some[some >= 0]))
-
-    def scores(mentions: Ids) -> pa.Array:
-        some, near = ids[mentions], offset - dissimilarity[mentions]
-        return pa.ListArray.from_arrays(starts((some >= 0).sum(axis=1)), numbers(near[some >= 0]))
-
-    return {"candidates": candidates, "candidate_scores": scores}
 
 
 def _scores(
