@@ -104,14 +104,13 @@ def _codes(gold: Gold, kb: KnowledgeBase, inputs: Sequence[MentionInput]) -> lis
     clusters: dict[str, dict[int, None]] = {}
     rows: list[Iterable[int]] = []
     for entities, ids, item in zip(gold.lists, gold.ids, inputs, strict=True):
-        outside = (("id", id_) for id_ in ids or () if not kb.rows_within((id_,), item.document.domain))
-        numbers = [*entities, *(len(kb) + number.setdefault(id_, len(number)) for id_ in outside)]
+        outside = [("id", id_) for id_ in ids or () if not kb.rows_within((id_,), item.document.domain)]
+        shared: dict[int, None] = {}
         if (name := item.mention.cluster) is not None:
-            shared = clusters.setdefault(name, {})
-            shared.update(dict.fromkeys([*numbers, len(kb) + number.setdefault(("cluster", name), len(number))]))
-            rows.append(shared)
-        else:
-            rows.append(numbers)
+            shared = clusters.setdefault(name, shared)
+            outside.append(("cluster", name))
+        shared |= dict.fromkeys([*entities, *(len(kb) + number.setdefault(id_, len(number)) for id_ in outside)])
+        rows.append(shared)
     return rows
 
 

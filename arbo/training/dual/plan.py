@@ -172,7 +172,10 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
     hung = np.full(len(snapshot.gold), -1)
     other = hung.copy()
     if strategy == "1rand":
-        other = _random_other(snapshot.gold, rng)
+        for cluster in _clusters(snapshot.gold):
+            if len(cluster) > 1:
+                places = rng.integers(len(cluster) - 1, size=len(cluster))
+                other[cluster] = cluster[places + (places >= np.arange(len(cluster)))]
     elif strategy == "1nn" or len(mentions) < len(clustered):
         clusters, every = [Group(rows, rows, None) for rows in _clusters(snapshot.gold)], snapshot.mentions
         lists = nearest_within(clusters, every, every, 1, metric=snapshot.metric, progress=silent)
@@ -207,13 +210,3 @@ def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Fl
 def _clusters(gold: Ids) -> list[Ids]:
     rows = rows_by(gold.tolist())
     return [rows[cluster] for cluster in np.unique(gold[gold >= 0]).tolist()]
-
-
-def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
-    """Choose another mention of the cluster; -1 for a mention that is alone."""
-    other = np.full(len(gold), -1)
-    for cluster in _clusters(gold):
-        if len(cluster) > 1:
-            places = rng.integers(len(cluster) - 1, size=len(cluster))
-            other[cluster] = cluster[places + (places >= np.arange(len(cluster)))]
-    return other
