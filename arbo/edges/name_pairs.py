@@ -148,8 +148,7 @@ class NameTable(NamedTuple):
 class _Memory(NamedTuple):
     """What a comparison of two names writes, made once for many."""
 
-    of_x: npt.NDArray[np.int8]  # how each token of the first name is matched; 0 for one that is left
-    of_y: npt.NDArray[np.int8]  # the same of the second
+    of: npt.NDArray[np.int8]  # (2, tokens) how each token of both names is matched; 0 for one that is left
     place: Ids  # the token of the other name that each token of the first is matched with, or -1
     similarity: Weights
     kinds: Weights  # (2, kinds) the number of tokens left of each kind
@@ -327,11 +326,10 @@ def _match_acronyms(table: Any, x: Any, y: Any, of_x: Any, of_y: Any) -> float:
                     continue
                 found, at = 0, j
                 while at < len(y) and found < len(word) and not of_y[at]:
-                    if not (skips and at > j and table.kind[y[at]] == SMALL):
-                        if _word(table, y[at])[0] != word[found]:
-                            break
-                        found += 1
-                    at += 1
+                    is_skipped = skips and at > j and table.kind[y[at]] == SMALL
+                    if not is_skipped and _word(table, y[at])[0] != word[found]:
+                        break
+                    found, at = found + int(not is_skipped), at + 1
                 if found == len(word):
                     of_x[i] = _ACRONYM
                     for some in range(j, at):
@@ -381,7 +379,7 @@ def _is_inside(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, comma: int) -> 
 @kernel
 def _compare(table: Any, x: Any, y: Any, comma_x: int, comma_y: int, memory: Any, out: Any) -> None:
     """Write the features of two names."""
-    of_x, of_y, place = memory.of_x[: len(x)], memory.of_y[: len(y)], memory.place
+    of_x, of_y, place = memory.of[0, : len(x)], memory.of[1, : len(y)], memory.place
     of_x[:], of_y[:], place[:] = 0, 0, -1
     equal, n_equal, holders, rarest = 0.0, 0, np.inf, 0.0
     for i in range(len(x)):
@@ -450,7 +448,7 @@ def _compare_all(first: Ids, second: Ids, table: Any, out: Floats) -> None:
 @kernel
 def _memory(table: Any) -> Any:
     of, letters = np.zeros((2, MOST), np.int8), np.zeros(table.letter.max() + 1 if len(table.letter) else 1, np.uint64)
-    return _Memory(of[0], of[1], np.zeros(MOST, np.int64), np.zeros((MOST, MOST)), np.zeros((2, 7)), letters)
+    return _Memory(of, np.zeros(MOST, np.int64), np.zeros((MOST, MOST)), np.zeros((2, 7)), letters)
 
 
 @kernel
