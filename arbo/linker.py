@@ -14,6 +14,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from arbo.corrections.constraints import SURE, constraints_on
 from arbo.corrections.edits import edit_spans
@@ -40,8 +41,6 @@ from arbo.retrieval.reranking import Candidates, Reranker, ScoreMemory, reranked
 from arbo.retrieval.retrieval import Mentions, PairScores, Retrieval, SearchSettings, retrieve
 
 if TYPE_CHECKING:
-    from pyarrow import Table
-
     from arbo.edges.model import EdgeModel
     from arbo.edges.names_model import NamesModel
     from arbo.linking.tuning import Tuning
@@ -142,7 +141,7 @@ class Linker:
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         linker = self._weighing(evidence)._suited(None)
-        return _named(linker._linked(Corpus.of(documents, name), _lines(corrections)), name)
+        return linker._linked(Corpus.of(documents, name), _lines(corrections), name=name)
 
     def discover(
         self,
@@ -166,7 +165,7 @@ class Linker:
         """
         corpus = Corpus.of(documents, name)
         linker = self.configured(kb=None, _entities=None)._weighing(evidence, source)._suited(corpus)
-        return _named(linker._linked(corpus, _lines(corrections)), name)
+        return linker._linked(corpus, _lines(corrections), name=name)
 
     def add(
         self, result: Run | Any, documents: Iterable[Any] = (), corrections: Any = None, *, other_kb: bool = False
@@ -197,7 +196,7 @@ class Linker:
         memory = Memory.of(_opened(result))
         return self._grown(memory, without(memory.documents, ids))
 
-    def find(self, result: Run | Any, names: Iterable[Any]) -> Table:
+    def find(self, result: Run | Any, names: Iterable[Any]) -> pa.Table:
         """Look names up in a run, which does not change: return those of its clusters that `add` would give them.
 
         The Arrow table has a row for each name: ``name, cluster_id, cluster_name`` and ``score``, the similarity to the
@@ -343,7 +342,9 @@ class Linker:
         """The reranker if it has entities to score."""
         return self.reranker if self.kb else None
 
-    def _linked(self, corpus: Corpus, corrections: Sequence[Correction], memory: Memory | None = None) -> Result:
+    def _linked(
+        self, corpus: Corpus, corrections: Sequence[Correction], memory: Memory | None = None, name: str | None = None
+    ) -> Result:
         """Link documents, as far as possible from the memory of a run: the recipe of linking, discovery and growth."""
         config, seconds = self.config, dict[str, float]()
         documents, lines, came = edit_spans(corpus, corrections) if corrections else (corpus, corrections, {})
@@ -390,6 +391,8 @@ class Linker:
         if config.confidence is None:
             state["confidence"] = {type_: one._asdict() for type_, one in confidence.items()}
         manifest = {**result.manifest, **state, "warnings": warnings, "seconds": seconds}
+        if name is not None and len(result.mention_table):
+            manifest["reading"] = {"text_column": name}
         return replace(result, manifest=manifest, arrays=partial(dict, arrays))
 
     def _grown(
@@ -473,13 +476,6 @@ def _opened(run: Run | Any) -> Run:
     if not isinstance(run, Run):
         raise UsageError(f"expected a run or its folder, not {type(run).__name__}; give a Result")
     return run
-
-
-def _named(result: Result, name: str | None) -> Result:
-    """Let a run know the column of its names."""
-    if name is not None and len(result.mention_table):
-        result.manifest["reading"] = {"text_column": name}
-    return result
 
 
 def _lines(corrections: Any) -> Sequence[Correction]:
