@@ -58,10 +58,9 @@ class Memory:
         return cls(run, arrays, anew)
 
     @property
-    def _base(self) -> Mapping[str, Any] | None:
+    def _base(self) -> Any:
         """What the manifest says of the knowledge base; None in discovery."""
-        base: Mapping[str, Any] | None = self.run.manifest["knowledge_base"]
-        return base
+        return self.run.manifest["knowledge_base"]
 
     @property
     def documents(self) -> Corpus:
@@ -172,27 +171,25 @@ class Memory:
 
     def with_notes(self, after: Result, encoder: Encoder, kb: KnowledgeBase | None) -> Result:
         """Return the grown run, whose manifest then has the release of its n-grams, the replaced ids, and the drift."""
-        manifest = dict(after.manifest)
+        manifest = after.manifest
         if "reading" in self.run.manifest:
             manifest["reading"] = self.run.manifest["reading"]
         if kb is not None and self._base is not None:
-            now = dict(manifest["knowledge_base"])
+            now = manifest["knowledge_base"]
             if self.fitted_to != kb.fingerprint:
                 now["fitted"] = self.fitted_to
             if replaced := self._base.get("replaced", {}) if self.has_same(kb) else self._replaced(kb):
                 now["replaced"] = replaced
-            manifest["knowledge_base"] = now
         if drift := self._drift(after, encoder, kb):
             manifest["drift"] = drift
             if (most := max(drift.values())) > _MOST_UNSEEN:
                 verb = "discover" if kb is None else "link"
                 unseen = f"{most:.0%} of the n-grams in added names are unseen, so that their weights no longer fit; "
                 manifest["warnings"] = [*manifest["warnings"], f"{unseen}`arbo {verb}` all documents again"]
-        return replace(after, manifest=manifest)
+        return after
 
     def _replaced(self, kb: KnowledgeBase) -> dict[str, str]:
         """Return the ids in the run that one entity of a release has as alternative ids, and the ids of these."""
-        assert self._base is not None
         known = (*self._base.get("replaced", ()), *self.run.entity_table["entity_id"].to_pylist())
         ids = [id_ for id_ in known if len(kb.rows(id_)) == 1]  # of several, none replaces it
         (current,) = kb.taken(("id",), np.array([kb.index(id_) for id_ in ids], np.int64))
@@ -275,9 +272,7 @@ def extended(documents: Corpus, further: Iterable[Any]) -> Corpus:
 def _with(corpus: Corpus, what: Literal["documents", "mentions"], **columns: pa.Array) -> Corpus:
     """Return a corpus with other values in columns of a table."""
     table: pa.Table = getattr(corpus.tables, what)
-    for name, column in columns.items():
-        place = [*table.column_names, name].index(name)
-        table = (table.set_column if name in table.column_names else table.add_column)(place, name, column)
+    table = pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **columns})
     return corpus.of_tables(replace(corpus.tables, **{what: table}))
 
 
