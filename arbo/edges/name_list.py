@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from arbo.data.arrow import numbers, strings
 from arbo.encoders.string_table import Spans
-from arbo.engine import Bools, Ids, ranges
+from arbo.engine import Bools, Ids, pairs_of, ranges
 from arbo.text.name_tokens import MOST, NUMBERED, ROMAN, VERSIONS, words_in
 from arbo.text.names import MAY_HAVE_SIGNS, signs_of
 
@@ -84,7 +84,7 @@ def acronyms(names: Sequence[str], some: Bools | None = None) -> tuple[Ids, Ids]
     initials = pa.concat_arrays([initials, pc.utf8_slice_codeunits(initials, 0, -1)])
     code, of_long = (np.asarray(pc.fill_null(pc.index_in(keys, words.unique()), -1)) for keys in (words, initials))
     order = np.argsort(code, kind="stable")
-    begin, end = (np.searchsorted(code[order], of_long, side) for side in ("left", "right"))
-    shorts, longs = short[order[ranges(begin, end - begin)]], np.repeat(np.tile(long, 2), end - begin)
+    place, pair = pairs_of(code[order], of_long)
+    shorts, longs = short[order[place]], np.tile(long, 2)[pair]
     chosen = np.ones(len(shorts), bool) if some is None else some[shorts] | some[longs]
     return shorts[chosen], longs[chosen]
