@@ -109,10 +109,9 @@ class Column(NamedTuple):
         count = np.bincount(value[value >= 0], minlength=len(texts)).astype(np.float64)
         rarity = np.log((count @ count + 1) / (count.sum() + 1) / count.clip(1)).clip(-_RARITY, _RARITY)
         is_number = [kind == "number" or (kind == "code" and bool(_YEAR.fullmatch(text))) for text in texts]
-        counts = np.mean(is_number) > _MOST
-        number = [float(text) if some and counts else np.nan for text, some in zip(texts, is_number, strict=True)]
+        number = [float(text) if some else np.nan for text, some in zip(texts, is_number, strict=True)]
         words = grams = digits = None
-        if kind in ("text", "code", "set") and not counts:
+        if kind in ("text", "code", "set") and not np.mean(is_number) > _MOST:
             from sklearn.feature_extraction.text import CountVectorizer
 
             reader = CountVectorizer(analyzer=_ITEMS if kind == "set" else str.split, lowercase=False, binary=True)
