@@ -79,13 +79,10 @@ class Tuning:
 
     def applied(self, config: LinkerConfig) -> LinkerConfig:
         """Return a configuration with the chosen settings."""
-        chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
-        if self.objective in LINKING:  # discovery does not choose these
-            chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
-        elif config.nil_linkage == "average":
-            del chosen["mention_threshold"]
-        if config.nil_linkage == "average":
-            chosen["nil_threshold"] = self.best.nil_threshold
+        links, averages = self.objective in LINKING, config.nil_linkage == "average"
+        is_chosen = {"k": True, "method": links, "entity_threshold": links}
+        is_chosen |= {"mention_threshold": links or not averages, "nil_threshold": averages}
+        chosen: dict[str, Any] = {name: getattr(self.best, name) for name, is_so in is_chosen.items() if is_so}
         return replace(config, **chosen, confidence=self.confidence)
 
 
