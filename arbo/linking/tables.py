@@ -60,8 +60,7 @@ def describe(
     fingerprint = ThreadPoolExecutor(1).submit(lambda: documents.fingerprint)  # meanwhile, the tables are made
     gold, annotated = _gold(mentions, kb)
     n_outside = 0 if kb is None else int((gold.has_id & ~gold.in_kb).sum())
-    note = "mentions whose gold ids are not in the knowledge base: they count as NIL"
-    outside = {note: n_outside} if n_outside else {}
+    outside = +Counter({"mentions whose gold ids are not in the knowledge base: they count as NIL": n_outside})
     rows = named_entities(retrieval, clusters)
     known = RunEntities.of(kb, constraints.several if constraints else (), gold.rows, rows)
     length = np.zeros(len(mentions), np.int32)
