@@ -32,7 +32,7 @@ class Compared(NamedTuple):
     correct: Bools
 
     @classmethod
-    def of(cls, linker: Linker, corpus: Corpus, most: int | None = None) -> Self:
+    def of(cls, linker: Linker, corpus: Corpus, most: float = np.inf) -> Self:
         """Collect the pairs of a corpus; of a group with more than ``most``, some of the wrong ones are left out."""
         retrieval = linker.retrieve(corpus, k=EdgeModel.neighbors)
         alike = retrieval.alike
@@ -48,9 +48,8 @@ class Compared(NamedTuple):
         chosen &= (document[first] == document[second]) | known[first] | known[second]
         first, second = first[chosen], second[chosen]
         correct = (label[first] == label[second]) & (label[first] >= 0)
-        if most is not None:
-            chosen = thinned(codes_of(retrieval.groups)[first], correct, most)
-            first, second, correct = first[chosen], second[chosen], correct[chosen]
+        chosen = thinned(codes_of(retrieval.groups)[first], correct, most)
+        first, second, correct = first[chosen], second[chosen], correct[chosen]
         return cls(retrieval, facts, mention_features(facts, first, second), correct)
 
 
@@ -163,7 +162,7 @@ def recall(compared: Compared, corpus: Corpus) -> dict[str, float]:
     return shares
 
 
-def thinned(group: Ids, correct: Bools, most: int) -> Bools:
+def thinned(group: Ids, correct: Bools, most: float) -> Bools:
     """Keep all correct pairs and, at even steps, wrong ones, so that no group has more than ``most``; (pairs,)."""
     chosen = np.ones(len(group), np.bool_)
     for large in np.flatnonzero(np.bincount(group) > most):
