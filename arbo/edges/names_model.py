@@ -75,15 +75,14 @@ class NamesModel:
 
     def log_odds(self, names: ComparedNames, first: Ids, second: Ids) -> LogOdds:
         """Return the log-odds of pairs of compared names, less penalties; (pairs,)."""
-        log_odds, table = np.empty(len(first)), names.table
+        table = names.table
 
-        def weigh(some: slice) -> None:
+        def weighed(some: slice) -> LogOdds:
             features = table.features(first[some], second[some], names.lists)
             is_far = np.isnan(features[:, NAME_FEATURES.index("letters")])
-            log_odds[some] = self.trees.scores(features) - _PENALTY * differ(features) - _FAR * is_far
+            return self.trees.scores(features) - _PENALTY * differ(features) - _FAR * is_far
 
-        in_parallel(weigh, blocks(len(first)))
-        return log_odds
+        return np.concatenate([np.empty(0), *in_parallel(weighed, blocks(len(first)))])
 
     def _weights(self, names: ComparedNames, first: Ids, second: Ids) -> Floats:
         """Return the weights of pairs of names; 1 for those that `differ`."""
