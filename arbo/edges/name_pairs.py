@@ -182,8 +182,7 @@ def _ranks(first: Ids, second: Ids, lists: Neighbors, out: Floats) -> None:
         a, b = first[row], second[row]
         place_a, letters, best_a = _rank(b, lists.ids[a], lists.dissimilarity[a])
         place_b, similarity, best_b = _rank(a, lists.ids[b], lists.dissimilarity[b])
-        if not letters >= similarity:  # or one is NaN
-            letters = letters if np.isnan(similarity) else similarity
+        letters = np.fmax(letters, similarity)  # which may be NaN
         out[row, 0], out[row, 1], out[row, 2] = letters, min(place_a, place_b), max(place_a, place_b)
         shares = letters / best_a, letters / best_b
         out[row, 3], out[row, 4] = min(shares), max(shares)
@@ -356,10 +355,9 @@ def _joined_letters(table: Any, x: Any) -> Any:
     """Return the letters of a name without blanks, at most 48."""
     out, n = np.empty(48, np.int32), 0
     for token in x:
-        for letter in _word(table, token):
-            if n < 48:
-                out[n] = letter
-                n += 1
+        word = _word(table, token)[: 48 - n]
+        out[n : n + len(word)] = word
+        n += len(word)
     return out[:n]
 
 
@@ -368,12 +366,7 @@ def _is_inside(table: Any, x: Any, y: Any, of_x: Any, of_y: Any, comma: int) -> 
     """Return whether a name is one letter of another, or what comes after a comma of it, with words before that."""
     if len(y) == 1 and len(x) > 1 and table.kind[y[0]] == LETTER:
         return True
-    before = 0
-    for i in range(comma):
-        if of_x[i]:
-            return False
-        before += int(table.kind[x[i]] <= LETTER)
-    return before > 0 and of_y.all()
+    return comma > 0 and not of_x[:comma].any() and (table.kind[x[:comma]] <= LETTER).any() and of_y.all()
 
 
 @kernel
