@@ -26,7 +26,7 @@ BUDGETS = {
     "arbo/cli": 2585,  # 2,300 before `--learn-from`, previews without --out, scores of clusters (180), which moved here
     "arbo/corrections": 1210,  # 1,000 before several entities, ids, whole names, pairs, later sittings, agreement (100)
     "arbo/data": 2679,  # 1,900; tables, their checks, rows of frames, which people hold, ids of annotations, graphs
-    "arbo/edges": 2138,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
+    "arbo/edges": 2136,  # 1,200; the names model takes 540, columns as evidence 490, their scores when a run grows 60
     "arbo/encoders": 2438,  # 2,700
     "arbo/explore": 754,  # 1,400 with serve; the page is one, what is left are services that are promised
     "arbo/formats": 3458,  # 3,300 before quotes, comments, wrong guesses, tags, graphs (480), CorefUD (240)
@@ -45,7 +45,7 @@ BUDGETS = {
     "eval": 2947,  # 4,000
 }
 """The most Python lines of each room, and in a comment what they shall become."""
-PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 33_964, 26_000, 25_000
+PRODUCT_LINES, TEST_LINES, PROSE_WORDS = 33_962, 26_000, 25_000
 """Of the whole; the first was to become 34,000. A tagger and `--learn-from` take 400 of the first, columns 560,
 reviews of tables 120, confidence and gaps by type 120, answers offered again 12."""
 FILES_IN_A_FOLDER = 32

@@ -164,7 +164,7 @@ _NAMES = "Also learn to link with a knowledge base to which `arbo kb edit --add-
 def edges(
     docs: options.Documents,
     how: Annotated[Chosen, Shown((LINKER, MODELS._replace(only="encoder"), ENCODER, READING, JOB), DOCS + KB)],
-    dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents that choose settings and calibrate.")],
+    dev: Annotated[Path, Option(metavar="DOCS", help="Annotated documents: they calibrate and choose settings.")],
     out: Annotated[Path, Option(help="JSON file to write, which `--edges` of other verbs reads.")],
     kb: options.OptionalKb = None,
     names: Annotated[bool, Option("--names", help=_NAMES)] = False,
@@ -191,7 +191,7 @@ def edges(
         f"trained on {pairs} pairs; written to {out}\n"
     )
     if chosen := model.config:
-        limits = (chosen[f"{kind}_threshold"] for kind in ("entity", "mention")[kb is None :])
+        limits = (chosen[f"{kind}_threshold"] for kind in (("entity", "mention") if kb else ("mention",)))
         words = ",".join("none" if limit is None else f"{limit:.3f}" for limit in limits)
         method = f"--method {chosen['method']} " if kb else ""
         text += f"--dev chose {method}--k {chosen['k']} --threshold {words}, which {out} keeps\n"

@@ -71,11 +71,9 @@ class EdgeModel:
 
         Each mention of ``retrieval`` should have at least `neighbors` neighbours.
         """
-        facts, kept = Facts.of(retrieval.inputs, retrieval.alike), dict[str, Any]()
-        if kb is None:
-            facts = facts.with_stories(self.first)
-            assert facts.first is not None
-            kept = {f"{_KEPT}{name}": array for name, array in facts.first._asdict().items()}
+        facts = Facts.of(retrieval.inputs, retrieval.alike)
+        facts = facts.with_stories(self.first) if kb is None else facts
+        kept = {f"{_KEPT}{name}": array for name, array in zip(FirstTexts._fields, facts.first or (), strict=False)}
         weighed = replace(retrieval, mentions=self._mentions(facts, retrieval, k), kept=kept) if k else retrieval
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:
